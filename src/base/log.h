@@ -1,0 +1,71 @@
+/*
+ * log.h: the server's own log, on stderr.
+ *
+ * Line form: `[2025-06-01 12:00:00,123] LMCache INFO: message (file.c:42:lmcache.storage)`, local
+ * time, coloured only when stderr is a terminal. Callers format into a bounded queue and never
+ * block: one writer thread drains it. When the queue is full the line is dropped and counted, and
+ * the count is logged once there is room. Before lmc_log_start() and after lmc_log_stop() lines
+ * are written directly. Any thread may log; never from a signal handler.
+ *
+ * Loggers are dotted names; a logger's level is its own, else its nearest ancestor's, else the
+ * root's ("lmcache"). LMCACHE_LOG_LEVEL sets the root (DEBUG, INFO, WARNING, ERROR, CRITICAL, any
+ * case; unknown means INFO).
+ */
+#ifndef LMC_BASE_LOG_H
+#define LMC_BASE_LOG_H
+
+#include <lmcached/types.h>
+#include <stdarg.h>
+
+typedef enum lmc_log_level {
+    LMC_LOG_DEBUG = 10,
+    LMC_LOG_INFO = 20,
+    LMC_LOG_WARNING = 30,
+    LMC_LOG_ERROR = 40,
+    LMC_LOG_CRITICAL = 50,
+} lmc_log_level;
+
+#define LMC_LOG_LINE_MAX 8192 /* bytes of one message; longer ones end in "..." */
+
+lmc_status lmc_log_start(lmc_error *error); /* starts the writer thread */
+void lmc_log_stop(void);                    /* writes what is queued, ends the thread */
+void lmc_log_flush(void);                   /* returns when all lines queued so far are written */
+
+/* Level names as above; false when unknown. */
+bool lmc_log_level_parse(const char *name, lmc_log_level *level);
+const char *lmc_log_level_name(lmc_log_level level);
+
+bool lmc_log_set_level(const char *logger, lmc_log_level level); /* false: too many loggers */
+lmc_log_level lmc_log_level_of(const char *logger);
+/* Calls visit for every logger that has logged or was set, in name order. */
+void lmc_log_each(void (*visit)(void *arg, const char *logger, lmc_log_level level), void *arg);
+
+uint64_t lmc_log_dropped(void); /* lines dropped so far */
+
+void lmc_log_write(lmc_log_level level, const char *logger, const char *file, int line,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+bool lmc_log_enabled(lmc_log_level level, const char *logger);
+
+/* Each .c file that logs defines LMC_LOGGER, for example "lmcache.storage", before using these. */
+#define LMC_LOG(level, ...)                                                                    \
+    do {                                                                                       \
+        if (lmc_log_enabled((level), LMC_LOGGER))                                              \
+            lmc_log_write((level), LMC_LOGGER, __FILE_NAME__, __LINE__, __VA_ARGS__);          \
+    } while (0)
+#define LMC_DEBUG(...) LMC_LOG(LMC_LOG_DEBUG, __VA_ARGS__)
+#define LMC_INFO(...) LMC_LOG(LMC_LOG_INFO, __VA_ARGS__)
+#define LMC_WARNING(...) LMC_LOG(LMC_LOG_WARNING, __VA_ARGS__)
+#define LMC_ERROR(...) LMC_LOG(LMC_LOG_ERROR, __VA_ARGS__)
+
+/*
+ * Rate limit for warnings that a peer can provoke: true at most once per second per site; what was
+ * suppressed meanwhile is returned through *suppressed (may be NULL). One static lmc_log_limit per
+ * call site, zero initialised. Thread safe.
+ */
+typedef struct lmc_log_limit {
+    _Atomic int64_t next_ns;
+    _Atomic uint64_t suppressed;
+} lmc_log_limit;
+bool lmc_log_allow(lmc_log_limit *limit, uint64_t *suppressed);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * cache.h: the cache core as modules see it: layouts, instances, sessions, lookups, transfers.
+ *
+ * A library without sockets, modules or globals. It owns L1 and everything that holds objects in
+ * it. Every share of an object has an owner (a session's hold or an instance's pending transfer)
+ * and is given back by that owner only, exactly once: by the operation that ends it, by its lease,
+ * by unregister, reaping or the end of the process (D5, D46, storage.md 4.6).
+ *
+ * All functions may be called from any thread. None blocks. Text and tokens in arguments are
+ * borrowed for the call. Outputs that name objects stay valid until the transfer they belong to
+ * ends.
+ */
+#ifndef LMC_CACHE_CACHE_H
+#define LMC_CACHE_CACHE_H
+
+#include <lmcached/messages.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "cache/l1.h"
+
+typedef struct lmc_cache lmc_cache;
+
+typedef struct lmc_cache_config {
+    uint32_t chunk_size; /* tokens */
+    lmc_l1_config l1;
+    int64_t read_ttl_ns, write_ttl_ns;
+    int64_t session_ttl_ns;      /* from last use */
+    int64_t session_lease_ns;    /* what an ended session holds is released after this */
+    int64_t disconnect_lease_ns; /* 0 = off */
+} lmc_cache_config;
+
+/* Counters and samples for metrics; members may be NULL. Called without locks. */
+typedef struct lmc_cache_observer {
+    void *arg;
+    lmc_l1_observer l1;
+    void (*lookup_done)(void *arg, lmc_slice model, lmc_slice salt, uint64_t requested_tokens,
+                        uint64_t hit_tokens, uint64_t hit_keys, const char *early_exit);
+    void (*read_failed)(void *arg, lmc_slice model, size_t count, const char *reason);
+} lmc_cache_observer;
+
+lmc_status lmc_cache_create(const lmc_cache_config *config, const lmc_clock *clock,
+                            const lmc_cache_observer *observer, lmc_cache **cache,
+                            lmc_error *error);
+void lmc_cache_destroy(lmc_cache *cache);
+
+lmc_l1 *lmc_cache_l1(lmc_cache *cache);
+uint32_t lmc_cache_chunk_size(const lmc_cache *cache);
+
+/*
+ * Periodic work: expired holds, leases and sessions, disconnect leases, the eviction round. The
+ * owner calls it from a worker thread about once per second; tests call it with a fake clock.
+ */
+void lmc_cache_tick(lmc_cache *cache);
+
+/* ---- lookups (worker_id absent in the key) ---- */
+
+/* Registers a job under key->request_id, replacing an older one. Invalid keys give a job with 0. */
+void lmc_cache_lookup(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
+                      uint64_t connection);
+/* LMC_OK: *chunks is the answer and the job is consumed. LMC_AGAIN: pending. Unknown id: 0. */
+lmc_status lmc_cache_query(lmc_cache *cache, lmc_slice request_id, int64_t *chunks);
+/* As query without consuming. */
+lmc_status lmc_cache_peek(lmc_cache *cache, lmc_slice request_id, int64_t *chunks);
+/*
+ * Calls done exactly once: with LMC_OK and the chunks (job consumed), or LMC_AGAIN after the
+ * timeout, or LMC_CLOSED at destroy. At once, on this thread, when the answer is known.
+ */
+void lmc_cache_wait(lmc_cache *cache, lmc_slice request_id, int64_t timeout_ns,
+                    void (*done)(void *arg, lmc_status status, int64_t chunks), void *arg);
+lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size);
+void lmc_cache_end_session(lmc_cache *cache, lmc_slice request_id);
+size_t lmc_cache_active_jobs(lmc_cache *cache);
+size_t lmc_cache_active_sessions(lmc_cache *cache);
+
+void lmc_cache_clear(lmc_cache *cache, bool force);
+
+/* ---- instances ---- */
+
+/* How one chunk of one object group lies in memory: row-major, no padding (zmq-wire.md 9.2). */
+#define LMC_LAYOUT_DIMS_MAX 4
+typedef struct lmc_chunk_layout {
+    uint32_t dim_count;
+    int64_t dims[LMC_LAYOUT_DIMS_MAX];
+    char dtype[24];       /* torch name without prefix */
+    uint32_t item_size;
+    uint64_t size;        /* bytes: product(dims) * item_size */
+    int64_t window;       /* chunks; < 1 = full attention */
+} lmc_chunk_layout;
+
+typedef enum lmc_transfer_kind { LMC_TRANSFER_ENGINE_DRIVEN, LMC_TRANSFER_LMCACHE_DRIVEN } lmc_transfer_kind;
+
+typedef struct lmc_instance_config {
+    int64_t instance_id;
+    lmc_transfer_kind kind;
+    lmc_slice model_name;
+    int64_t world_size, block_size;
+    bool use_mla;
+    const lmc_chunk_layout *groups; /* one per object group */
+    size_t group_count;
+    bool by_copy; /* cannot use the pool: pickle form from the start */
+} lmc_instance_config;
+
+/* LMC_OK: registered or, for a live id, refreshed (*created tells). */
+lmc_status lmc_cache_register(lmc_cache *cache, const lmc_instance_config *config,
+                              uint64_t connection, bool *created, lmc_error *error);
+/* Closes the instance's record: discards its reservations, releases its reads, drops its layout. */
+bool lmc_cache_unregister(lmc_cache *cache, int64_t instance_id);
+/* A ping: refreshes and marks ping-proven. False: unknown id. */
+bool lmc_cache_touch_instance(lmc_cache *cache, int64_t instance_id, uint64_t connection);
+void lmc_cache_reap(lmc_cache *cache, lmc_transfer_kind kind, int64_t reap_timeout_ns,
+                    int64_t grace_ns, void (*found)(void *arg, int64_t instance_id), void *arg);
+size_t lmc_cache_instance_count(lmc_cache *cache, lmc_transfer_kind kind);
+
+typedef struct lmc_instance_report {
+    int64_t instance_id;
+    lmc_slice model_name;
+    int64_t world_size, block_size;
+    bool use_mla;
+} lmc_instance_report;
+void lmc_cache_each_instance(lmc_cache *cache, lmc_transfer_kind kind,
+                             void (*visit)(void *arg, const lmc_instance_report *row), void *arg);
+
+/* The transport tells which connections are open (D46). */
+void lmc_cache_connection_closed(lmc_cache *cache, uint64_t connection);
+
+/* ---- transfers (worker_id present in the key) ---- */
+
+/* One object of a transfer, in the order the client sees: group-major, then chunk. */
+typedef struct lmc_slot {
+    lmc_object_ref object;
+    int64_t chunk_index; /* position in the group's range + full chunk counts of earlier groups */
+    uint32_t group;
+} lmc_slot;
+
+typedef struct lmc_transfer {
+    lmc_slot *slots;      /* in the caller's arena */
+    size_t slot_count;
+    size_t chunk_count;   /* full chunks in the range, per group */
+    const lmc_chunk_layout *groups; /* copies in the caller's arena */
+    size_t group_count;
+    bool by_copy;         /* answer this instance in pickle form */
+} lmc_transfer;
+
+/*
+ * Reserves the missing objects of the range and remembers them under (instance, key). LMC_OK also
+ * when nothing was reserved. LMC_NOT_FOUND: unknown instance. LMC_INVALID: D1 causes.
+ */
+lmc_status lmc_cache_prepare_store(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
+                                   uint64_t connection, lmc_arena *arena, lmc_transfer *transfer,
+                                   lmc_error *error);
+/* Takes the remembered objects and makes them readable. LMC_NOT_FOUND: nothing remembered. */
+lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
+                                  uint64_t connection);
+/*
+ * For a store whose bytes come with the call: takes over what prepare_store remembered for the key,
+ * reserves the rest of the range and returns the slots to fill, all chunks of the range that need
+ * bytes. The instance is answered in pickle form from now on when `switch_to_copy`. Afterwards the
+ * caller must call lmc_cache_finish_copy_in exactly once with the slots that were filled marked.
+ */
+lmc_status lmc_cache_begin_copy_in(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
+                                   uint64_t connection, lmc_arena *arena, lmc_transfer *transfer,
+                                   lmc_error *error);
+void lmc_cache_finish_copy_in(lmc_cache *cache, const lmc_transfer *transfer, const bool *filled);
+
+/*
+ * Every unmasked chunk the range needs must be resident; moves one share per object from the
+ * session named in the key to the transfer, or takes a fresh one. `remember`: keep the transfer
+ * under (instance, key) until commit_retrieve; else the caller releases it with
+ * lmc_cache_finish_copy_out. LMC_NOT_FOUND: unknown instance or something is missing (then one
+ * share per key of the range that the session held is released).
+ */
+lmc_status lmc_cache_prepare_retrieve(lmc_cache *cache, const lmc_cache_key *key,
+                                      int64_t instance_id, uint64_t connection, bool remember,
+                                      lmc_arena *arena, lmc_transfer *transfer, lmc_error *error);
+void lmc_cache_finish_copy_out(lmc_cache *cache, const lmc_transfer *transfer);
+void lmc_cache_commit_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
+                               uint64_t connection);
+
+#endif
