@@ -3,6 +3,7 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 # BLAKE3: the official C implementation, as a library or as the sources Debian packages.
 pkg_check_modules(BLAKE3 QUIET IMPORTED_TARGET libblake3)
@@ -35,7 +36,6 @@ endif()
 add_library(lmc_test_support INTERFACE)
 if(LMC_TESTS)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-  pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
   add_library(lmc_test_fault STATIC ${CMAKE_SOURCE_DIR}/tests/support/alloc_fault.c)
   target_link_libraries(lmc_test_fault PUBLIC lmc_flags)
   target_include_directories(lmc_test_fault PUBLIC ${CMAKE_SOURCE_DIR}/tests)
