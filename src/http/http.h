@@ -1,0 +1,89 @@
+/*
+ * http.h: the HTTP door for operators: probes, status, configuration, metrics, small controls.
+ *
+ * One event thread accepts, reads and answers probes itself (healthcheck, readiness, versions).
+ * Whatever gathers (status, config, metrics, clear, diagnostics) runs on a pool of two threads
+ * while its connection is suspended, so a slow answer delays no probe. Nothing is
+ * authenticated.
+ *
+ * The provider's functions are the only way from here into the server. The provider and its
+ * strings are borrowed from create to destroy. create, start, stop and destroy are called by
+ * one thread (main), in this order; each of stop and destroy may follow a failed start.
+ *
+ * Lines logged here: create logs `Starting LMCache HTTP server on http://<host>:<port>` once
+ * the port is bound, start `LMCache HTTP server initialized`, stop `Shutting down LMCache HTTP
+ * server...`. The last line of a stop, `LMCache HTTP server stopped`, belongs to the server.
+ */
+#ifndef LMC_HTTP_HTTP_H
+#define LMC_HTTP_HTTP_H
+
+#include <lmcached/types.h>
+
+#include "base/bytes.h"
+
+typedef struct lmc_http lmc_http;
+
+/* One background loop, for /periodic-threads. */
+typedef struct lmc_http_loop {
+    const char *name;
+    const char *level; /* "critical", "high", "medium", "low" */
+    double interval;   /* seconds */
+    bool is_running;
+    bool is_active;      /* ran within about two intervals */
+    double last_run_ago; /* seconds; below 0: never ran (null in JSON) */
+    uint64_t total_runs, failed_runs;
+} lmc_http_loop;
+
+/*
+ * What the server supplies. A NULL function means "not there yet": its endpoint answers the
+ * not-initialised body with 503. `out` arrives empty; a failing function's output is dropped
+ * and the client gets 500. No function is called before start or after stop has returned.
+ */
+typedef struct lmc_http_provider {
+    void *self;
+    /* Pool thread. One JSON object, compact. */
+    lmc_status (*write_status)(void *self, lmc_buffer *out);
+    /* Pool thread. One JSON object, indented by 2, secrets masked (D10). */
+    lmc_status (*write_config)(void *self, lmc_buffer *out);
+    /* Pool thread. Prometheus text, version 0.0.4. */
+    lmc_status (*write_metrics)(void *self, lmc_buffer *out);
+    /* Event thread: must not wait or lock anything that is held long. Writes one JSON object.
+     */
+    lmc_status (*write_readiness)(void *self, lmc_buffer *out, bool *ready);
+    /* Pool thread. Returns when L1 is cleared. */
+    lmc_status (*clear)(void *self, bool force);
+    /* Pool thread. Calls visit once per background loop. */
+    void (*each_loop)(void *self, void (*visit)(void *arg, const lmc_http_loop *loop),
+                      void *arg);
+} lmc_http_provider;
+
+typedef struct lmc_http_config {
+    const char *host; /* name, IPv4 or IPv6 literal; names resolve to IPv4 first (D32) */
+    uint16_t port;    /* 0: any free port, see lmc_http_port */
+    const char *version, *commit; /* NULL or "": unknown */
+    bool metrics_only;            /* serves /metrics and nothing else (--no-http, D15) */
+    bool run_script_enabled;      /* --run-script-api-enabled: 501 instead of the 404 text */
+    size_t body_limit;            /* bytes of a request body; 0: 1 MiB */
+    unsigned connection_limit;    /* open connections; 0: 512 */
+    unsigned idle_timeout_s;      /* a connection without traffic is closed; 0: 30 */
+} lmc_http_config;
+
+/*
+ * Binds the port without listening: connections stay refused until start. LMC_BUSY with a text
+ * that ends in "<host>:<port>: address already in use" when someone else has the port.
+ */
+lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provider *provider,
+                           lmc_http **http, lmc_error *error);
+/* The port that was bound. */
+uint16_t lmc_http_port(const lmc_http *http);
+/* Listens, accepts, answers. */
+lmc_status lmc_http_start(lmc_http *http, lmc_error *error);
+/*
+ * Stops accepting at once, lets running requests finish (queued ones get 503), closes all
+ * connections. Returns when no provider function runs or will run. Bounded by the slowest
+ * provider function. Does nothing when not started.
+ */
+void lmc_http_stop(lmc_http *http);
+void lmc_http_destroy(lmc_http *http); /* accepts NULL; stops first */
+
+#endif
