@@ -2,8 +2,8 @@
  * bytes.h: growable byte buffers and small helpers on slices.
  *
  * A buffer's data is always terminated with a NUL that does not count, so text can be printed.
- * Growing can fail; the failure is remembered in `failed` and later appends do nothing, so that a
- * caller may append many times and test once. Owned by one thread at a time.
+ * Growing can fail; the failure is remembered in `failed` and later appends do nothing, so that
+ * a caller may append many times and test once. Owned by one thread at a time.
  */
 #ifndef LMC_BASE_BYTES_H
 #define LMC_BASE_BYTES_H
@@ -19,9 +19,10 @@ typedef struct lmc_buffer {
     bool failed; /* an allocation failed; content is incomplete */
 } lmc_buffer;
 
-#define LMC_BUFFER_INIT {0}
+#define LMC_BUFFER_INIT \
+    { 0 }
 
-void lmc_buffer_fini(lmc_buffer *buffer); /* frees; the buffer may be used again */
+void lmc_buffer_fini(lmc_buffer *buffer);  /* frees; the buffer may be used again */
 void lmc_buffer_clear(lmc_buffer *buffer); /* keeps the memory */
 bool lmc_buffer_reserve(lmc_buffer *buffer, size_t more);
 void lmc_buffer_append(lmc_buffer *buffer, const void *data, size_t size);
@@ -47,9 +48,12 @@ static inline bool lmc_slice_is(lmc_slice a, const char *text) {
     return lmc_slice_equal(a, lmc_text(text));
 }
 bool lmc_slice_is_utf8(lmc_slice text);
+size_t lmc_utf8_length(const void *text,
+                       size_t size);          /* of the first character; 0: not valid */
 size_t lmc_slice_code_points(lmc_slice text); /* of valid UTF-8 */
 /* For "%.*s": LMC_SLICE_ARGS(slice), never more than INT_MAX. */
-#define LMC_SLICE_ARGS(s) (int)((s).size > 2147483647 ? 2147483647 : (s).size), (const char *)(s).data
+#define LMC_SLICE_ARGS(s) \
+    (int)((s).size > 2147483647 ? 2147483647 : (s).size), (const char *)(s).data
 
 void lmc_hex(const void *data, size_t size, char *out); /* 2*size digits and a NUL */
 lmc_status lmc_random(void *out, size_t size);          /* from the kernel */

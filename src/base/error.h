@@ -2,7 +2,8 @@
  * error.h: status plus a sentence for a person.
  *
  * The caller owns the lmc_error, usually on its stack, and may pass NULL when it does not care.
- * The first text set wins, so the place nearest to the cause describes it. Not shared by threads.
+ * The first text set wins, so the place nearest to the cause describes it. Not shared by
+ * threads.
  */
 #ifndef LMC_BASE_ERROR_H
 #define LMC_BASE_ERROR_H
@@ -12,13 +13,16 @@
 #define LMC_ERROR_TEXT_MAX 1024
 
 struct lmc_error {
-    lmc_status status;             /* LMC_OK while nothing was set */
-    char text[LMC_ERROR_TEXT_MAX]; /* terminated; longer texts are cut at a character boundary */
+    lmc_status status; /* LMC_OK while nothing was set */
+    char
+        text[LMC_ERROR_TEXT_MAX]; /* terminated; longer texts are cut at a character boundary */
 };
 
-#define LMC_ERROR_INIT {.status = LMC_OK, .text = ""}
+#define LMC_ERROR_INIT \
+    { .status = LMC_OK, .text = "" }
 
-/* Records status and text unless a failure is recorded already. Returns status, for `return`. */
+/* Records status and text unless a failure is recorded already. Returns status, for `return`.
+ */
 lmc_status lmc_error_set(lmc_error *error, lmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

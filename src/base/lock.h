@@ -1,10 +1,10 @@
 /*
  * lock.h: mutexes and condition variables with a rank, so that lock order is checked.
  *
- * A thread may take a lock only if every lock it holds has a lower rank. Debug builds (NDEBUG not
- * defined) abort with both names when the order is broken or a lock is held where none may be
- * (lmc_lock_assert_none, called before every call out of the core). Names and order are in this
- * enum and nowhere else.
+ * A thread may take a lock only if every lock it holds has a lower rank. Debug builds (NDEBUG
+ * not defined) abort with both names when the order is broken or a lock is held where none may
+ * be (lmc_lock_assert_none, called before every call out of the core). Names and order are in
+ * this enum and nowhere else.
  */
 #ifndef LMC_BASE_LOCK_H
 #define LMC_BASE_LOCK_H
@@ -15,18 +15,18 @@
 
 /* Outer locks first. Gaps leave room. */
 typedef enum lmc_lock_rank {
-    LMC_RANK_SERVER = 100,     /* server: state of start and stop */
-    LMC_RANK_MODULES = 200,    /* module: status collection, liveness list */
-    LMC_RANK_INSTANCES = 300,  /* cache: registered instances and their records */
-    LMC_RANK_SESSIONS = 400,   /* cache: sessions, holds, lookup jobs */
-    LMC_RANK_LAYOUTS = 500,    /* cache: layout registry */
-    LMC_RANK_L1 = 600,         /* cache: object table, policy, extents */
-    LMC_RANK_SUPPLY = 650,     /* cache: page supply */
-    LMC_RANK_DISPATCH = 700,   /* dispatch: pools and queues */
-    LMC_RANK_TRANSPORT = 800,  /* transport: wake-up sender, peers */
-    LMC_RANK_TIMER = 850,      /* base: timer heap */
-    LMC_RANK_METRICS = 900,    /* observe: registry */
-    LMC_RANK_LOG = 1000,       /* base: log levels and queue */
+    LMC_RANK_SERVER = 100,    /* server: state of start and stop */
+    LMC_RANK_MODULES = 200,   /* module: status collection, liveness list */
+    LMC_RANK_INSTANCES = 300, /* cache: registered instances and their records */
+    LMC_RANK_SESSIONS = 400,  /* cache: sessions, holds, lookup jobs */
+    LMC_RANK_LAYOUTS = 500,   /* cache: layout registry */
+    LMC_RANK_L1 = 600,        /* cache: object table, policy, extents */
+    LMC_RANK_SUPPLY = 650,    /* cache: page supply */
+    LMC_RANK_DISPATCH = 700,  /* dispatch: pools and queues */
+    LMC_RANK_TRANSPORT = 800, /* transport: wake-up sender, peers */
+    LMC_RANK_TIMER = 850,     /* base: timer heap */
+    LMC_RANK_METRICS = 900,   /* observe: registry */
+    LMC_RANK_LOG = 1000,      /* base: log levels and queue */
 } lmc_lock_rank;
 
 typedef struct lmc_lock {

@@ -1,15 +1,15 @@
 /*
  * log.h: the server's own log, on stderr.
  *
- * Line form: `[2025-06-01 12:00:00,123] LMCache INFO: message (file.c:42:lmcache.storage)`, local
- * time, coloured only when stderr is a terminal. Callers format into a bounded queue and never
- * block: one writer thread drains it. When the queue is full the line is dropped and counted, and
- * the count is logged once there is room. Before lmc_log_start() and after lmc_log_stop() lines
- * are written directly. Any thread may log; never from a signal handler.
+ * Line form: `[2025-06-01 12:00:00,123] LMCache INFO: message (file.c:42:lmcache.storage)`,
+ * local time, coloured only when stderr is a terminal. Callers format into a bounded queue and
+ * never block: one writer thread drains it. When the queue is full the line is dropped and
+ * counted, and the count is logged once there is room. Before lmc_log_start() and after
+ * lmc_log_stop() lines are written directly. Any thread may log; never from a signal handler.
  *
  * Loggers are dotted names; a logger's level is its own, else its nearest ancestor's, else the
- * root's ("lmcache"). LMCACHE_LOG_LEVEL sets the root (DEBUG, INFO, WARNING, ERROR, CRITICAL, any
- * case; unknown means INFO).
+ * root's ("lmcache"). LMCACHE_LOG_LEVEL sets the root (DEBUG, INFO, WARNING, ERROR, CRITICAL,
+ * any case; unknown means INFO).
  */
 #ifndef LMC_BASE_LOG_H
 #define LMC_BASE_LOG_H
@@ -29,7 +29,7 @@ typedef enum lmc_log_level {
 
 lmc_status lmc_log_start(lmc_error *error); /* starts the writer thread */
 void lmc_log_stop(void);                    /* writes what is queued, ends the thread */
-void lmc_log_flush(void);                   /* returns when all lines queued so far are written */
+void lmc_log_flush(void); /* returns when all lines queued so far are written */
 
 /* Level names as above; false when unknown. */
 bool lmc_log_level_parse(const char *name, lmc_log_level *level);
@@ -46,11 +46,12 @@ void lmc_log_write(lmc_log_level level, const char *logger, const char *file, in
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 bool lmc_log_enabled(lmc_log_level level, const char *logger);
 
-/* Each .c file that logs defines LMC_LOGGER, for example "lmcache.storage", before using these. */
-#define LMC_LOG(level, ...)                                                                    \
-    do {                                                                                       \
-        if (lmc_log_enabled((level), LMC_LOGGER))                                              \
-            lmc_log_write((level), LMC_LOGGER, __FILE_NAME__, __LINE__, __VA_ARGS__);          \
+/* Each .c file that logs defines LMC_LOGGER, for example "lmcache.storage", before using these.
+ */
+#define LMC_LOG(level, ...)                                                           \
+    do {                                                                              \
+        if (lmc_log_enabled((level), LMC_LOGGER))                                     \
+            lmc_log_write((level), LMC_LOGGER, __FILE_NAME__, __LINE__, __VA_ARGS__); \
     } while (0)
 #define LMC_DEBUG(...) LMC_LOG(LMC_LOG_DEBUG, __VA_ARGS__)
 #define LMC_INFO(...) LMC_LOG(LMC_LOG_INFO, __VA_ARGS__)
@@ -58,9 +59,9 @@ bool lmc_log_enabled(lmc_log_level level, const char *logger);
 #define LMC_ERROR(...) LMC_LOG(LMC_LOG_ERROR, __VA_ARGS__)
 
 /*
- * Rate limit for warnings that a peer can provoke: true at most once per second per site; what was
- * suppressed meanwhile is returned through *suppressed (may be NULL). One static lmc_log_limit per
- * call site, zero initialised. Thread safe.
+ * Rate limit for warnings that a peer can provoke: true at most once per second per site; what
+ * was suppressed meanwhile is returned through *suppressed (may be NULL). One static
+ * lmc_log_limit per call site, zero initialised. Thread safe.
  */
 typedef struct lmc_log_limit {
     _Atomic int64_t next_ns;

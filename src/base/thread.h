@@ -1,8 +1,8 @@
 /*
  * thread.h: named threads and one-shot or periodic timers.
  *
- * Threads started here block all signals but the synchronous ones, so that stop signals reach the
- * main thread. A name is at most 15 bytes and shows in `ps -L` and `GET /threads`.
+ * Threads started here block all signals but the synchronous ones, so that stop signals reach
+ * the main thread. A name is at most 15 bytes and shows in `ps -L` and `GET /threads`.
  */
 #ifndef LMC_BASE_THREAD_H
 #define LMC_BASE_THREAD_H
@@ -19,19 +19,20 @@ typedef struct lmc_thread {
 
 lmc_status lmc_thread_start(lmc_thread *thread, const char *name, void (*run)(void *arg),
                             void *arg, lmc_error *error);
-void lmc_thread_join(lmc_thread *thread);   /* no-op when not started */
-void lmc_thread_lowest_priority(void);      /* SCHED_IDLE (else nice 19) for the calling thread */
+void lmc_thread_join(lmc_thread *thread); /* no-op when not started */
+void lmc_thread_lowest_priority(void);    /* SCHED_IDLE (else nice 19) for the calling thread */
 
 /*
- * A timer service: one thread, a heap of deadlines. Callbacks run on that thread, without any lock
- * held, and must be short; what may take longer hands itself to a pool. Create and destroy on one
- * thread; arm and cancel from any.
+ * A timer service: one thread, a heap of deadlines. Callbacks run on that thread, without any
+ * lock held, and must be short; what may take longer hands itself to a pool. Create and destroy
+ * on one thread; arm and cancel from any.
  */
 typedef struct lmc_timers lmc_timers;
 typedef struct lmc_timer lmc_timer;
 
 lmc_status lmc_timers_create(const lmc_clock *clock, lmc_timers **timers, lmc_error *error);
-void lmc_timers_destroy(lmc_timers *timers); /* pending callbacks are dropped, a running one awaited */
+void lmc_timers_destroy(
+    lmc_timers *timers); /* pending callbacks are dropped, a running one awaited */
 
 /* Arms a timer `delay_ns` from now; period_ns > 0 repeats. The service owns the timer. */
 lmc_status lmc_timer_start(lmc_timers *timers, int64_t delay_ns, int64_t period_ns,
