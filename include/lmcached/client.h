@@ -1,0 +1,89 @@
+/*
+ * client.h: a C client of the cache server over ZMQ.
+ *
+ * A client is one connection (one DEALER socket) with a thread of its own that sends, receives and
+ * keeps deadlines. All functions may be called from any number of threads at once. A call returns a
+ * future; a future is waited for and freed by the thread that got it. Requests of one client reach
+ * the server in the order in which the calls were made.
+ *
+ * The connection is made, and made again after an outage, in the background. Requests made while
+ * the server is away are kept and sent when it is back; those in flight when it went are lost and
+ * their futures time out. An instance registered before a restart must register again: a ping that
+ * answers false, or the first ping that succeeds after one that timed out, says so.
+ */
+#ifndef LMCACHED_CLIENT_H
+#define LMCACHED_CLIENT_H
+
+#include <lmcached/messages.h>
+#include <lmcached/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LMC_CLIENT_API __attribute__((visibility("default")))
+
+typedef struct lmc_client lmc_client;
+typedef struct lmc_future lmc_future;
+
+/*
+ * Opens a client of "tcp://host:port", "ipc://path" or "host:port". Does not wait for the server.
+ * NULL: the text is in lmc_client_error().
+ */
+LMC_CLIENT_API lmc_client *lmc_client_open(const char *url);
+/* Ends the connection. Futures still open end with LMC_CLOSED and stay valid until freed. */
+LMC_CLIENT_API void lmc_client_close(lmc_client *client);
+
+/* Text of the last failure on the calling thread, "" when there was none. */
+LMC_CLIENT_API const char *lmc_client_error(void);
+
+/*
+ * Sends one request. `request` is the operation's request struct (messages.h), for example an
+ * lmc_lookup_request for "lookup"; it is encoded before the call returns. NULL: see the text.
+ */
+LMC_CLIENT_API lmc_future *lmc_client_call(lmc_client *client, const char *operation,
+                                           const void *request);
+/*
+ * Waits at most timeout_s seconds. LMC_OK: *reply points to the operation's reply struct, valid
+ * until the future is freed; for operations without a result it is zeroed. LMC_AGAIN: the server
+ * said "still pending". LMC_TIMEOUT: no answer yet; the future may be waited for again.
+ * LMC_MALFORMED: the answer does not decode. `reply` may be NULL.
+ */
+LMC_CLIENT_API lmc_status lmc_future_wait(lmc_future *future, double timeout_s,
+                                          const void **reply);
+/* Frees the future; an answer that comes later is ignored. Accepts NULL. */
+LMC_CLIENT_API void lmc_future_free(lmc_future *future);
+
+/* ---- the same, for common calls: call, wait, free ---- */
+
+LMC_CLIENT_API lmc_status lmc_client_ping(lmc_client *client, const int64_t *instance_id,
+                                          double timeout_s, bool *ok);
+LMC_CLIENT_API lmc_status lmc_client_chunk_size(lmc_client *client, double timeout_s,
+                                                int64_t *chunk_size);
+/*
+ * Calls a method that a server module offers. On LMC_OK *success tells whether the method
+ * succeeded, and *payload (its answer, or the error text when it failed) is malloc'ed for the
+ * caller, who frees it; *size is its length.
+ */
+LMC_CLIENT_API lmc_status lmc_client_server_module_call(lmc_client *client, const char *method,
+                                                        lmc_slice payload, double timeout_s,
+                                                        bool *success, void **answer,
+                                                        size_t *size);
+
+/* ---- shared memory ---- */
+
+/* A mapping of the server's pool. */
+typedef struct lmc_pool {
+    void *base;
+    size_t size;
+} lmc_pool;
+
+/* Maps the pool that a registration named. LMC_NOT_FOUND when it cannot be seen from here. */
+LMC_CLIENT_API lmc_status lmc_pool_map(lmc_slice shm_name, int64_t pool_size, lmc_pool *pool);
+LMC_CLIENT_API void lmc_pool_unmap(lmc_pool *pool);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
