@@ -34,12 +34,23 @@ lmc_status lmc_timers_create(const lmc_clock *clock, lmc_timers **timers, lmc_er
 void lmc_timers_destroy(
     lmc_timers *timers); /* pending callbacks are dropped, a running one awaited */
 
-/* Arms a timer `delay_ns` from now; period_ns > 0 repeats. The service owns the timer. */
+/*
+ * Arms a timer `delay_ns` from now; period_ns > 0 repeats. The service owns the timer. A handle
+ * given out through `timer` stays valid, also after a one-shot timer fired, until
+ * lmc_timer_cancel(), which must be called once. With timer == NULL a one-shot timer frees
+ * itself after it fired. The name is copied (31 bytes).
+ */
 lmc_status lmc_timer_start(lmc_timers *timers, int64_t delay_ns, int64_t period_ns,
                            const char *name, void (*fire)(void *arg), void *arg,
                            lmc_timer **timer, lmc_error *error);
-/* After return the callback is not running and never runs again (unless called from itself). */
+/*
+ * Releases the handle. After return the callback is not running and never runs again (unless
+ * called from itself). NULL is allowed. Never call it while holding a lock that the callback
+ * takes.
+ */
 void lmc_timer_cancel(lmc_timer *timer);
+/* Looks at the deadlines again: for a clock that was moved by hand (tests). */
+void lmc_timers_poke(lmc_timers *timers);
 
 /* One row per periodic timer, for /periodic-threads. */
 typedef struct lmc_timer_report {
@@ -48,6 +59,7 @@ typedef struct lmc_timer_report {
     int64_t last_run_ago_ns; /* -1: never ran */
     uint64_t runs;
 } lmc_timer_report;
+/* No lock is held during visit; rows and names are valid only meanwhile. */
 void lmc_timers_each(lmc_timers *timers, void (*visit)(void *arg, const lmc_timer_report *row),
                      void *arg);
 
