@@ -7,6 +7,9 @@
  * counted, and the count is logged once there is room. Before lmc_log_start() and after
  * lmc_log_stop() lines are written directly. Any thread may log; never from a signal handler.
  *
+ * Control characters in a message (below 0x20, and 0x7f) are written as \xNN, so that text
+ * from a peer or a plugin cannot forge a line or reach a terminal's controls.
+ *
  * Loggers are dotted names; a logger's level is its own, else its nearest ancestor's, else the
  * root's ("lmcache"). LMCACHE_LOG_LEVEL sets the root (DEBUG, INFO, WARNING, ERROR, CRITICAL,
  * any case; unknown means INFO).
@@ -16,6 +19,7 @@
 
 #include <lmcached/types.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 
 typedef enum lmc_log_level {
     LMC_LOG_DEBUG = 10,
@@ -42,15 +46,37 @@ void lmc_log_each(void (*visit)(void *arg, const char *logger, lmc_log_level lev
 
 uint64_t lmc_log_dropped(void); /* lines dropped so far */
 
+/* Writes whatever the level is; pair it with lmc_log_enabled() where the logger is not a
+ * constant, as for text of a plugin. Keeps errno. */
 void lmc_log_write(lmc_log_level level, const char *logger, const char *file, int line,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 bool lmc_log_enabled(lmc_log_level level, const char *logger);
+
+/*
+ * What a call site remembers of its logger's level, so that a line that is off costs one load
+ * and one comparison. Stale as soon as any level changes.
+ */
+typedef struct lmc_log_site {
+    _Atomic uint32_t seen; /* generation << 8 | level; 0: never asked */
+} lmc_log_site;
+extern _Atomic uint32_t lmc_log_generation; /* << 8; starts at 1 << 8 */
+bool lmc_log_site_refresh(lmc_log_site *site, lmc_log_level level, const char *logger);
+
+static inline bool lmc_log_site_enabled(lmc_log_site *site, lmc_log_level level,
+                                        const char *logger) {
+    uint32_t seen = atomic_load_explicit(&site->seen, memory_order_relaxed);
+    uint32_t generation = atomic_load_explicit(&lmc_log_generation, memory_order_relaxed);
+    if ((seen & ~UINT32_C(0xFF)) == generation)
+        return (uint32_t)level >= (seen & 0xFF);
+    return lmc_log_site_refresh(site, level, logger);
+}
 
 /* Each .c file that logs defines LMC_LOGGER, for example "lmcache.storage", before using these.
  */
 #define LMC_LOG(level, ...)                                                           \
     do {                                                                              \
-        if (lmc_log_enabled((level), LMC_LOGGER))                                     \
+        static lmc_log_site lmc_site_;                                                \
+        if (lmc_log_site_enabled(&lmc_site_, (level), LMC_LOGGER))                    \
             lmc_log_write((level), LMC_LOGGER, __FILE_NAME__, __LINE__, __VA_ARGS__); \
     } while (0)
 #define LMC_DEBUG(...) LMC_LOG(LMC_LOG_DEBUG, __VA_ARGS__)
