@@ -1,0 +1,112 @@
+/*
+ * exchange.h: one request from arrival to reply, as transports and pools see it.
+ *
+ * What a handler holds as an opaque lmc_call is an lmc_exchange. A transport embeds it as the
+ * first member of its own record, allocates that with LMC_EXCHANGE_ALIGN, and keeps ended
+ * records for reuse instead of freeing them: the handle that handlers get carries the low bits
+ * of a generation, so that a late second completion is recognised.
+ *
+ * Life: begin (transport) -> dispatch -> run (thread of the handler's place: decode, handle) ->
+ * complete (any thread, once: encode, done callbacks, finish) -> end (transport). Between these
+ * steps exactly one thread owns the exchange; the hand-over is by queue.
+ */
+#ifndef LMC_DISPATCH_EXCHANGE_H
+#define LMC_DISPATCH_EXCHANGE_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/work_queue.h"
+#include "dispatch/registry.h"
+
+#define LMC_EXCHANGE_ALIGN 256u
+#define LMC_EXCHANGE_DONE_MAX 4
+
+typedef struct lmc_exchange lmc_exchange;
+typedef struct lmc_dispatcher lmc_dispatcher;
+
+/* What a transport does for its exchanges. */
+typedef struct lmc_door {
+    /* The thread that runs the handler: fills x->request. LMC_MALFORMED: stays unanswered. */
+    lmc_status (*decode)(lmc_exchange *x, lmc_error *error);
+    /*
+     * The completing thread: encodes x->reply (LMC_OK) or "still pending" (LMC_AGAIN).
+     * Afterwards neither the request's bytes nor the reply struct are read any more.
+     */
+    lmc_status (*encode)(lmc_exchange *x, const void *reply, lmc_status status);
+    /* The completing thread, last: sends what was encoded, or nothing, and takes x back. */
+    void (*finish)(lmc_exchange *x, bool answered);
+    /* Any thread: the transport runs lmc_exchange_run(x) on its own loop soon. */
+    void (*post)(lmc_exchange *x);
+    /* True on the thread of that loop. */
+    bool (*is_home)(const lmc_exchange *x);
+} lmc_door;
+
+/*
+ * One connection as pools see it; part of the transport's record of the peer, which outlives
+ * its exchanges. `slot` belongs to the dispatching thread, the rest to the affinity lane's
+ * lock.
+ */
+typedef struct lmc_peer {
+    uint64_t id;  /* unique in the process, never 0 */
+    int32_t slot; /* lane of its affinity requests; -1: none yet */
+    bool busy;    /* one of its affinity requests is running or kept */
+    lmc_exchange *held_first, *held_last;
+} lmc_peer;
+
+void lmc_peer_init(lmc_peer *peer); /* with a fresh id */
+
+typedef struct lmc_done {
+    void (*call)(void *arg);
+    void *arg;
+} lmc_done;
+
+struct lmc_exchange {
+    /* set once by the transport */
+    const lmc_door *door;
+    lmc_dispatcher *dispatcher;
+    lmc_arena arena;
+    /* set per request */
+    const lmc_operation_def *operation;
+    const lmc_handler *handler;
+    lmc_peer *peer;
+    void *request, *reply; /* NULL until decoded */
+    const char *text;      /* of lmc_fail(), NULL: none; lives in the arena */
+    lmc_done done[LMC_EXCHANGE_DONE_MAX];
+    uint32_t done_count;
+    bool in_affinity; /* holds the peer's turn on its affinity lane */
+    bool is_barrier;  /* later requests wait until it has ended */
+    int64_t queued_ns;
+    union { /* in a pool's queue, or on the transport's list */
+        lmc_exchange *next;
+        lmc_mpsc_node node;
+    };
+    _Atomic uint32_t word;                       /* generation << 8 | lmc_exchange_state */
+    _Atomic(const lmc_operation_def *) previous; /* operation of the generation before */
+};
+
+/* Once per record. */
+void lmc_exchange_init(lmc_exchange *x, const lmc_door *door, lmc_dispatcher *dispatcher);
+void lmc_exchange_fini(lmc_exchange *x);
+
+/* Starts a request on an idle record. */
+void lmc_exchange_begin(lmc_exchange *x, const lmc_operation_def *operation,
+                        const lmc_handler *handler, lmc_peer *peer);
+/* Decodes and calls the handler. The thread of x->handler->place. */
+void lmc_exchange_run(lmc_exchange *x);
+/* Instead of run: decodes, and completes with `status` without calling the handler. */
+void lmc_exchange_refuse(lmc_exchange *x, lmc_status status);
+/*
+ * Answers with the negative a request that its handler still has (the end of a stop). True when
+ * an answer was encoded; the transport then sends it, but must not reuse the record before the
+ * handler completes it, which calls finish(x, false). False: it is being completed, or has no
+ * negative.
+ */
+bool lmc_exchange_abandon(lmc_exchange *x);
+/* Makes the record idle again. Keeps at most `keep` bytes of arena. */
+void lmc_exchange_end(lmc_exchange *x, size_t keep);
+
+/* The handler's handle, and back. */
+lmc_call *lmc_exchange_call(lmc_exchange *x);
+
+#endif
