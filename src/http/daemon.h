@@ -1,0 +1,28 @@
+/*
+ * daemon.h: the state of the HTTP door, shared by the files of this room.
+ *
+ * Fields are set between create and start and constant afterwards, except the atomics.
+ */
+#ifndef LMC_HTTP_DAEMON_H
+#define LMC_HTTP_DAEMON_H
+
+#include <stdatomic.h>
+
+#include "http/pool.h"
+#include "http/quota.h"
+
+struct MHD_Daemon;
+
+struct lmc_http {
+    lmc_http_config config; /* strings borrowed, defaults filled in */
+    lmc_http_provider provider;
+    uint16_t port;
+    int listen_fd; /* -1: none, or owned by the daemon */
+    struct MHD_Daemon *daemon;
+    lmc_http_pool *pool;
+    lmc_http_quotas *quotas;
+    atomic_bool stopping;
+    atomic_uint active; /* requests between their first line and the end of their reply */
+};
+
+#endif

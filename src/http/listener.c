@@ -1,0 +1,108 @@
+#include "http/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+void lmc_http_listener_name(const char *host, uint16_t port, char *out, size_t size) {
+    bool bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
+    snprintf(out, size, bare_v6 ? "[%s]:%u" : "%s:%u", host, (unsigned)port);
+}
+
+static lmc_status refuse(const char *host, uint16_t port, int number, lmc_error *error) {
+    char name[320];
+    lmc_http_listener_name(host, port, name, sizeof name);
+    if (number == EADDRINUSE)
+        return lmc_error_set(error, LMC_BUSY,
+                             "cannot bind the HTTP port %s: address already in use", name);
+    return lmc_error_set_errno(error, LMC_FAILED, number, "cannot bind the HTTP port %s", name);
+}
+
+/* Without the brackets of "[::1]"; cut is harmless, because the name then does not resolve. */
+static void bare_host(const char *host, char *out, size_t size) {
+    size_t length = strlen(host);
+    if (length >= 2 && host[0] == '[' && host[length - 1] == ']')
+        snprintf(out, size, "%.*s", (int)(length - 2), host + 1);
+    else
+        snprintf(out, size, "%s", host);
+}
+
+static lmc_status resolve(const char *host, uint16_t port, int family, struct addrinfo **found,
+                          lmc_error *error) {
+    char name[256], service[8];
+    bare_host(host, name, sizeof name);
+    snprintf(service, sizeof service, "%u", (unsigned)port);
+    struct addrinfo hints = {.ai_family = family,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    int failure = getaddrinfo(name[0] != '\0' ? name : NULL, service, &hints, found);
+    if (failure != 0)
+        return lmc_error_set(error, LMC_FAILED, "cannot resolve the HTTP host '%s': %s", host,
+                             gai_strerror(failure));
+    return LMC_OK;
+}
+
+static bool address_is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        struct in_addr v4 = ((const struct sockaddr_in *)(const void *)address)->sin_addr;
+        return ntohl(v4.s_addr) >> 24 == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(
+        &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+static uint16_t bound_port(int fd) {
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        return 0;
+    return ntohs(address.ss_family == AF_INET
+                     ? ((struct sockaddr_in *)(void *)&address)->sin_port
+                     : ((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+}
+
+/* Returns the socket, or -1 with errno. */
+static int bind_address(const struct addrinfo *address) {
+    int on = 1;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0)
+        return fd;
+    int number = errno;
+    close(fd);
+    errno = number;
+    return -1;
+}
+
+lmc_status lmc_http_listener_bind(const char *host, uint16_t *port, int *fd, bool *is_loopback,
+                                  lmc_error *error) {
+    struct addrinfo *found = NULL;
+    if (resolve(host, *port, AF_INET, &found, NULL) != LMC_OK) {
+        lmc_status status = resolve(host, *port, AF_INET6, &found, error);
+        if (status != LMC_OK)
+            return status;
+    }
+    *fd = bind_address(found);
+    int number = errno;
+    *is_loopback = address_is_loopback(found->ai_addr);
+    freeaddrinfo(found);
+    if (*fd < 0)
+        return refuse(host, *port, number, error);
+    *port = bound_port(*fd);
+    return LMC_OK;
+}
+
+lmc_status lmc_http_listener_listen(int fd, const char *host, uint16_t port, lmc_error *error) {
+    /* Two that only bound may both have succeeded; listening tells who has the port. */
+    return listen(fd, SOMAXCONN) == 0 ? LMC_OK : refuse(host, port, errno, error);
+}
