@@ -26,10 +26,14 @@ static decimal parse(const char *scientific) {
             d.digits[d.count++] = *at;
     }
     d.point = (*at == 'e' ? (int)strtol(at + 1, NULL, 10) : 0) + 1;
-    while (d.count > 1 && d.digits[d.count - 1] == '0')
-        d.count--;
     d.digits[d.count] = '\0';
     return d;
+}
+
+static void drop_trailing_zeros(decimal *d) {
+    while (d->count > 1 && d->digits[d->count - 1] == '0')
+        d->count--;
+    d->digits[d->count] = '\0';
 }
 
 static double value_of(const decimal *d) {
@@ -60,11 +64,8 @@ static bool try_digits(double magnitude, int count, decimal *d) {
         return true;
     /* Below a power of two the doubles lie closer than above it, so the nearest decimal may
      * miss where its upper neighbour does not. */
-    if (d->count == count) {
-        step_up(d);
-        return value_of(d) == magnitude;
-    }
-    return false;
+    step_up(d);
+    return value_of(d) == magnitude;
 }
 
 static decimal shortest(double magnitude) {
@@ -74,10 +75,9 @@ static decimal shortest(double magnitude) {
     /* Up to 15 digits survive a normal double, so shorter forms show as trailing zeros there.
      */
     int count = magnitude < DBL_MIN ? 1 : DBL_DIG;
-    while (count < DIGITS_MAX && !try_digits(magnitude, count, &d))
+    while (!try_digits(magnitude, count, &d) && count < DIGITS_MAX)
         count++;
-    if (count == DIGITS_MAX)
-        try_digits(magnitude, DIGITS_MAX, &d);
+    drop_trailing_zeros(&d);
     return d;
 }
 
