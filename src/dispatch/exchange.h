@@ -16,7 +16,6 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "base/work_queue.h"
 #include "dispatch/registry.h"
 
 #define LMC_EXCHANGE_ALIGN 256u
@@ -51,7 +50,6 @@ typedef struct lmc_peer {
     uint64_t id;  /* unique in the process, never 0 */
     int32_t slot; /* lane of its affinity requests; -1: none yet */
     bool busy;    /* one of its affinity requests is running or kept */
-    lmc_exchange *held_first, *held_last;
 } lmc_peer;
 
 void lmc_peer_init(lmc_peer *peer); /* with a fresh id */
@@ -77,12 +75,9 @@ struct lmc_exchange {
     bool in_affinity; /* holds the peer's turn on its affinity lane */
     bool is_barrier;  /* later requests wait until it has ended */
     int64_t queued_ns;
-    union { /* in a pool's queue, or on the transport's list */
-        lmc_exchange *next;
-        lmc_mpsc_node node;
-    };
-    _Atomic uint32_t word;                       /* generation << 8 | lmc_exchange_state */
-    _Atomic(const lmc_operation_def *) previous; /* operation of the generation before */
+    lmc_exchange *next;    /* in a queue of dispatch; else free for the transport */
+    _Atomic uint32_t word; /* generation << 8 | state */
+    _Atomic(const lmc_operation_def *) latest, before; /* for the report of a second end */
 };
 
 /* Once per record. */
