@@ -1,0 +1,271 @@
+#include "module/composition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "module/closing.h"
+#include "module/context.h"
+#include "module/envelope.h"
+#include "module/graph.h"
+
+#define LMC_LOGGER "lmcache.module"
+
+#define SIZE_WITH(member) \
+    (offsetof(lmc_module_class, member) + sizeof(((lmc_module_class *)0)->member))
+
+typedef struct built_module {
+    const lmc_module_class *class;
+    void *self;
+    bool outside;
+} built_module;
+
+struct lmc_composition {
+    lmc_composition_options options;
+    lmc_module_class *classes; /* in our size; what a smaller one lacks is zero */
+    const lmc_module_class **pointers;
+    size_t *order;
+    built_module *built; /* in construction order */
+    size_t built_count;
+    lmc_router *router;
+    lmc_status_collector *status;
+    lmc_closing *closings;
+};
+
+struct lmc_build {
+    lmc_composition *composition;
+    const lmc_module_class *class; /* the one being built */
+};
+
+/* ---- what create() of a module may ask ---- */
+
+lmc_context *lmc_build_context(lmc_build *build) { return build->composition->options.context; }
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void *not_built(const lmc_composition *c, const char *class_name, lmc_error *error) {
+    lmc_buffer text = LMC_BUFFER_INIT;
+    const char **names = calloc(c->built_count + 1, sizeof *names);
+    for (size_t i = 0; names != NULL && i < c->built_count; i++)
+        names[i] = c->built[i].class->name;
+    if (names != NULL)
+        qsort(names, c->built_count, sizeof *names, by_name);
+    for (size_t i = 0; names != NULL && i < c->built_count; i++)
+        lmc_buffer_printf(&text, "%s'%s'", i > 0 ? ", " : "", names[i]);
+    lmc_error_set(error, LMC_NOT_FOUND, "Module '%s' is not built yet; built so far: [%s]",
+                  class_name, text.data != NULL ? text.data : "");
+    lmc_buffer_fini(&text);
+    free(names);
+    return NULL;
+}
+
+void *lmc_composition_find(const lmc_composition *composition, const char *class_name) {
+    for (size_t i = 0; i < composition->built_count; i++)
+        if (strcmp(composition->built[i].class->name, class_name) == 0)
+            return composition->built[i].self;
+    return NULL;
+}
+
+void *lmc_build_require(lmc_build *build, const char *class_name, lmc_error *error) {
+    void *self = lmc_composition_find(build->composition, class_name);
+    return self != NULL ? self : not_built(build->composition, class_name, error);
+}
+
+lmc_slice lmc_build_config(lmc_build *build) {
+    const lmc_composition_options *options = &build->composition->options;
+    lmc_slice config = {0};
+    if (options->config_for != NULL)
+        config = options->config_for(options->arg, build->class->name);
+    return config.data != NULL ? config : lmc_text("{}");
+}
+
+/* ---- building ---- */
+
+static lmc_status check_class(const lmc_module_class *class, lmc_error *error) {
+    if (class == NULL || class->size < SIZE_WITH(create) || class->name == NULL ||
+        class->name[0] == '\0' || class->create == NULL)
+        return lmc_error_set(error, LMC_INVALID, "a server module class is incomplete");
+    if ((class->flags & ~LMC_MODULE_DEFERRED) != 0)
+        return lmc_error_set(error, LMC_INVALID, "%s has unknown flags 0x%x", class->name,
+                             (unsigned)class->flags);
+    return LMC_OK;
+}
+
+static lmc_status take_classes(lmc_composition *c, lmc_error *error) {
+    for (size_t i = 0; i < c->options.class_count; i++) {
+        const lmc_module_class *class = c->options.classes[i];
+        lmc_status status = check_class(class, error);
+        if (status != LMC_OK)
+            return status;
+        size_t size = class->size < sizeof *class ? class->size : sizeof *class;
+        memcpy(&c->classes[i], class, size);
+        c->pointers[i] = &c->classes[i];
+    }
+    return lmc_graph_order(c->pointers, c->options.class_count, c->order, error);
+}
+
+/* A module that was built takes its place; on failure the caller closes it with the others. */
+static lmc_status adopt(lmc_composition *c, const built_module *module, lmc_error *error) {
+    const lmc_module_class *class = module->class;
+    c->built[c->built_count++] = *module;
+    lmc_status status =
+        lmc_router_add(c->router, class->envelopes, module->self, class->name, error);
+    if (status == LMC_OK && class->liveness != NULL)
+        status = lmc_liveness_add(c->options.context->liveness, class->name, class->liveness,
+                                  module->self, module->outside, error);
+    if (status == LMC_OK && class->report_status != NULL)
+        status = lmc_status_collector_add(c->status, class->name, class->report_status,
+                                          module->self);
+    return status;
+}
+
+static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) {
+    const lmc_module_class *class = &c->classes[index];
+    lmc_build build = {.composition = c, .class = class};
+    built_module module = {.class = class, .outside = index >= c->options.built_in_count};
+    lmc_error cause = LMC_ERROR_INIT;
+    lmc_lock_assert_none();
+    lmc_status status = class->create(&build, &module.self, &cause);
+    if (status == LMC_DECLINED) {
+        LMC_DEBUG("%s is not loaded%s%s", class->name, cause.text[0] != '\0' ? ": " : "",
+                  cause.text);
+        return LMC_OK;
+    }
+    if (status != LMC_OK)
+        return lmc_error_set(error, status < 0 ? status : LMC_FAILED, "%s: %s", class->name,
+                             cause.text[0] != '\0' ? cause.text : lmc_status_name(status));
+    if (module.self == NULL)
+        module.self = &c->classes[index]; /* a module without state; NULL means not built */
+    return adopt(c, &module, error);
+}
+
+static void log_composition(const lmc_composition *c) {
+    lmc_buffer text = LMC_BUFFER_INIT;
+    for (size_t i = 0; i < c->built_count; i++) {
+        const lmc_module_class *class = c->built[i].class;
+        lmc_buffer_printf(&text, "%s%s(dependencies=[", i > 0 ? ", " : "", class->name);
+        for (const char *const *name = class->depends; name != NULL && *name != NULL; name++)
+            lmc_buffer_printf(&text, "%s%s", name != class->depends ? ", " : "", *name);
+        lmc_buffer_text(&text, "])");
+    }
+    LMC_INFO("Composed %zu server modules: %s", c->built_count,
+             text.data != NULL ? text.data : "");
+    lmc_buffer_fini(&text);
+}
+
+static bool allocate(lmc_composition *c) {
+    size_t room = c->options.class_count > 0 ? c->options.class_count : 1;
+    int64_t budget = c->options.status_budget_ns;
+    c->classes = calloc(room, sizeof *c->classes);
+    c->pointers = calloc(room, sizeof *c->pointers);
+    c->order = calloc(room, sizeof *c->order);
+    c->built = calloc(room, sizeof *c->built);
+    c->closings = calloc(room, sizeof *c->closings);
+    c->router = lmc_router_create();
+    c->status = lmc_status_collector_create(budget > 0 ? budget : LMC_STATUS_BUDGET_NS);
+    return c->classes != NULL && c->pointers != NULL && c->order != NULL && c->built != NULL &&
+           c->closings != NULL && c->router != NULL && c->status != NULL;
+}
+
+lmc_status lmc_composition_create(const lmc_composition_options *options,
+                                  lmc_composition **composition, lmc_error *error) {
+    lmc_composition *c = calloc(1, sizeof *c);
+    lmc_status status = LMC_NO_MEMORY;
+    *composition = NULL;
+    if (c == NULL)
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
+    c->options = *options;
+    if (allocate(c))
+        status = take_classes(c, error);
+    for (size_t i = 0; i < options->class_count && status == LMC_OK; i++)
+        status = build_one(c, c->order[i], error);
+    if (status == LMC_OK &&
+        lmc_status_collector_add(c->status, "server_module_plugins", lmc_router_report_status,
+                                 c->router) != LMC_OK)
+        status = LMC_NO_MEMORY;
+    if (status != LMC_OK) {
+        lmc_error_set(error, status, "no memory for server modules");
+        if (lmc_composition_close(c))
+            lmc_composition_destroy(c);
+        return status;
+    }
+    log_composition(c);
+    *composition = c;
+    return LMC_OK;
+}
+
+lmc_status lmc_composition_register(lmc_composition *composition, lmc_registry *registry,
+                                    lmc_error *error) {
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < composition->built_count && status == LMC_OK; i++) {
+        const built_module *module = &composition->built[i];
+        status = lmc_registry_add(registry, module->class->operations, module->self,
+                                  module->class->name, module->outside, error);
+    }
+    if (status == LMC_OK)
+        status = lmc_registry_add(registry, lmc_router_operations(), composition->router,
+                                  "EnvelopeRouter", false, error);
+    return status;
+}
+
+lmc_status_collector *lmc_composition_status(lmc_composition *composition) {
+    return composition->status;
+}
+
+size_t lmc_composition_count(const lmc_composition *composition) {
+    return composition->built_count;
+}
+
+/* ---- closing ---- */
+
+/* A module that a thread is still in cannot be closed: the thread would use what close frees.
+ */
+static void plan_closings(lmc_composition *c, bool reaper_quiet) {
+    for (size_t i = 0; i < c->built_count; i++) {
+        const built_module *module = &c->built[c->built_count - 1 - i];
+        bool busy = lmc_status_collector_is_late(c->status, module->self) ||
+                    (!reaper_quiet && module->class->liveness != NULL);
+        if (busy)
+            LMC_ERROR("%s has not returned from a call; it is not closed", module->class->name);
+        c->closings[i] = (lmc_closing){.name = module->class->name,
+                                       .close = busy ? NULL : module->class->close,
+                                       .self = module->self};
+    }
+}
+
+static void wait_for_close(void *arg) { (void)arg; }
+
+bool lmc_composition_close(lmc_composition *composition) {
+    lmc_composition *c = composition;
+    int64_t limit = c->options.close_limit_ns;
+    if (limit <= 0)
+        limit = LMC_CLOSE_LIMIT_NS;
+    bool quiet = true;
+    if (c->options.context->liveness != NULL)
+        quiet = lmc_liveness_stop(c->options.context->liveness, limit);
+    if (c->status != NULL)
+        lmc_status_collector_stop(c->status, limit / 10);
+    if (c->built_count == 0)
+        return true;
+    plan_closings(c, quiet);
+    return lmc_close_in_order(
+        c->closings, c->built_count, limit,
+        c->options.take_over != NULL ? c->options.take_over : wait_for_close, c->options.arg);
+}
+
+void lmc_composition_destroy(lmc_composition *composition) {
+    if (composition == NULL)
+        return;
+    lmc_status_collector_destroy(composition->status);
+    lmc_router_destroy(composition->router);
+    free(composition->closings);
+    free(composition->built);
+    free(composition->order);
+    free(composition->pointers);
+    free(composition->classes);
+    free(composition);
+}
