@@ -49,11 +49,10 @@ void *lmc_composition_find(const lmc_composition *composition, const char *class
 
 /*
  * After the last call has returned: stops the reaper, then closes in reverse order, each within
- * the limit. True: all closed. False: one was abandoned, and take_over(arg) has been called on
- * another thread after the rest; see closing.h. Once.
+ * the limit. True: all closed. False: one was abandoned, and take_over has been called after
+ * the rest. Once.
  */
-bool lmc_composition_close(lmc_composition *composition, void (*take_over)(void *arg),
-                           void *arg);
+bool lmc_composition_close(lmc_composition *composition);
 void lmc_composition_destroy(lmc_composition *composition); /* after close; accepts NULL */
 
 #endif
