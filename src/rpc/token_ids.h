@@ -1,0 +1,19 @@
+/*
+ * token_ids.h: the one long thing in a request, decoded at close to the speed of memory.
+ *
+ * A prompt's token ids arrive as tens of thousands of small integers. Real prompts are mostly
+ * of one width, so a loop that branches on the width is predicted well and beats tables and
+ * shifts; rare widths go through the general reader. Internal to this room; any thread.
+ */
+#ifndef LMC_RPC_TOKEN_IDS_H
+#define LMC_RPC_TOKEN_IDS_H
+
+#include "rpc/msgpack.h"
+
+/* Reads `count` integers. *out_of_range is set when one does not fit 32 bits; the rest is read
+ * all the same. `ids` may be NULL: then they are only stepped over. False: not all are
+ * integers. */
+bool lmc_mp_read_token_ids(lmc_mp_reader *reader, size_t count, uint32_t *ids,
+                           bool *out_of_range);
+
+#endif
