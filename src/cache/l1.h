@@ -40,12 +40,12 @@ typedef struct lmc_l1_config {
 /* Model name and cache salt of keys, interned: compare by pointer. Owned by L1, refcounted. */
 typedef struct lmc_key_space lmc_key_space;
 
-typedef struct lmc_object_key {
+typedef struct lmc_l1_key {
     const uint8_t *hash; /* LMC_HASH_SIZE bytes */
     lmc_key_space *space;
     uint64_t kv_rank;
     uint32_t group;
-} lmc_object_key;
+} lmc_l1_key;
 
 typedef uint32_t lmc_object_ref; /* 0 = none */
 #define LMC_NO_OBJECT 0u
@@ -81,7 +81,7 @@ lmc_slice lmc_key_space_model(const lmc_key_space *space);
 lmc_slice lmc_key_space_salt(const lmc_key_space *space);
 
 /* refs[i] = the resident object with `shares` more read shares, or LMC_NO_OBJECT. */
-void lmc_l1_acquire(lmc_l1 *l1, const lmc_object_key *keys, size_t count, uint32_t shares,
+void lmc_l1_acquire(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint32_t shares,
                     lmc_object_ref *refs);
 /* Adds shares to objects already held by the caller. */
 void lmc_l1_acquire_more(lmc_l1 *l1, const lmc_object_ref *refs, size_t count, uint32_t shares);
@@ -101,14 +101,14 @@ typedef enum lmc_reserve_result {
  * what the policy allows, at once, oldest first, and retries (D45); if it still does not fit, the
  * leading keys that do are reserved. refs[i] is set for LMC_RESERVED only.
  */
-void lmc_l1_reserve(lmc_l1 *l1, const lmc_object_key *keys, size_t count, uint64_t size,
+void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t size,
                     lmc_object_ref *refs, lmc_reserve_result *results);
 /* Makes staged objects resident and gives up the writer's reference. A cleared one is dropped. */
 void lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
 /* Frees staged objects, never seen by anybody. */
 void lmc_l1_discard(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
 
-void lmc_l1_touch(lmc_l1 *l1, const lmc_object_key *keys, size_t count);
+void lmc_l1_touch(lmc_l1 *l1, const lmc_l1_key *keys, size_t count);
 /* force: everything becomes invisible; else unlocked residents only. */
 void lmc_l1_clear(lmc_l1 *l1, bool force);
 
