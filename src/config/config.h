@@ -83,6 +83,16 @@ typedef struct lmc_p2p_config {
     char *transfer_engine;
 } lmc_p2p_config;
 
+/* Accepted and not used (cli-config.md 2.2). */
+typedef struct lmc_p2p_rdma_flags {
+    char *device;
+    int64_t port;
+    int64_t gid_index;
+    char *gid_indices;
+    int64_t queue_depth;
+    int64_t handshake_timeout_ms;
+} lmc_p2p_rdma_flags;
+
 typedef struct lmc_mp_config {
     char *host;
     int64_t port;
@@ -111,7 +121,9 @@ typedef struct lmc_mp_config {
     lmc_text_list enable;
     lmc_module_spec *server_modules;
     size_t server_module_count;
+    lmc_text_list server_module_flags; /* the texts of --server-module, material of the above */
 
+    lmc_p2p_rdma_flags p2p_rdma;
     double session_ttl_seconds; /* 600 s, from last use; no flag, not in GET /config (D25) */
 
     /* Our own options (D11). */

@@ -1,0 +1,88 @@
+/* --server-module: which modules from outside to load (cli-config.md 2.8, plugins.md 2). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/json_value.h"
+#include "config/parsing.h"
+
+static lmc_status reject(lmc_parsing *parsing, const char *text) {
+    return lmc_error_set(parsing->error, LMC_INVALID, "%s", text);
+}
+
+static lmc_status keep(lmc_mp_config *mp, const lmc_json_value *path,
+                       const lmc_json_value *factory, const lmc_json_value *config) {
+    size_t count = mp->server_module_count;
+    lmc_module_spec *grown = realloc(mp->server_modules, (count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return LMC_NO_MEMORY;
+    mp->server_modules = grown;
+    lmc_slice json = config != NULL ? config->source : lmc_text("{}");
+    grown[count] = (lmc_module_spec){
+        .module_path = strndup(path->text.data, path->text.size),
+        .factory_name =
+            factory != NULL ? strndup(factory->text.data, factory->text.size) : NULL,
+        .config = strndup(json.data, json.size),
+    };
+    mp->server_module_count++;
+    bool complete = grown[count].module_path != NULL && grown[count].config != NULL &&
+                    (factory == NULL || grown[count].factory_name != NULL);
+    return complete ? LMC_OK : LMC_NO_MEMORY;
+}
+
+static lmc_status read_spec(lmc_parsing *parsing, const lmc_json_value *spec) {
+    if (spec->kind != LMC_JSON_IS_OBJECT)
+        return reject(parsing, "--server-module entries must be JSON objects");
+    const lmc_json_value *path = lmc_json_get(spec, "module_path");
+    const lmc_json_value *factory = lmc_json_get(spec, "factory_name");
+    const lmc_json_value *config = lmc_json_get(spec, "config");
+    if (!lmc_json_filled_text(path))
+        return reject(parsing, "server module module_path must be a non-empty string");
+    if (factory != NULL && !lmc_json_filled_text(factory))
+        return reject(parsing, "server module factory_name must be a non-empty string");
+    if (config != NULL && config->kind != LMC_JSON_IS_OBJECT)
+        return reject(parsing, "server module config must be a JSON object");
+    return keep(&parsing->config->mp, path, factory, config);
+}
+
+static lmc_status read_flag(lmc_parsing *parsing, const char *text) {
+    lmc_error detail = LMC_ERROR_INIT;
+    const lmc_json_value *value = NULL;
+    lmc_arena arena;
+    lmc_arena_init(&arena, 0);
+    lmc_status status = lmc_json_read(&arena, lmc_text(text), &value, &detail);
+    if (status == LMC_MALFORMED)
+        status = lmc_error_set(parsing->error, LMC_INVALID,
+                               "--server-module must be valid JSON: %s", detail.text);
+    else if (status == LMC_OK && value->kind != LMC_JSON_IS_LIST)
+        status = read_spec(parsing, value);
+    else if (status == LMC_OK)
+        for (const lmc_json_value *at = value->first; at != NULL && status == LMC_OK;
+             at = at->next)
+            status = read_spec(parsing, at);
+    lmc_arena_fini(&arena);
+    return status;
+}
+
+lmc_status lmc_parse_server_modules(lmc_parsing *parsing) {
+    const lmc_text_list *flags = &parsing->config->mp.server_module_flags;
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < flags->count && status == LMC_OK; i++)
+        status = read_flag(parsing, flags->items[i]);
+    return status;
+}
+
+static bool is_native(const char *path) {
+    size_t size = strlen(path);
+    return strchr(path, '/') != NULL || (size > 3 && strcmp(path + size - 3, ".so") == 0);
+}
+
+/* Neither kind of outside module can be loaded so far. */
+lmc_status lmc_check_modules_built(lmc_parsing *parsing) {
+    const lmc_mp_config *mp = &parsing->config->mp;
+    if (mp->server_module_count == 0)
+        return LMC_OK;
+    const char *path = mp->server_modules[0].module_path;
+    return lmc_error_set(parsing->error, LMC_INVALID, "--server-module %s: %s", path,
+                         is_native(path) ? "native modules are not built yet"
+                                         : "the Python host is not installed");
+}
