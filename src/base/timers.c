@@ -124,20 +124,21 @@ static void unlink_timer(lmc_timers *timers, lmc_timer *timer) {
 
 /* --- The thread. --- */
 
+/* Runs that were missed are skipped, but for one. */
 static int64_t next_deadline(const lmc_timer *timer, int64_t now) {
     int64_t next = timer->deadline_ns + timer->period_ns;
-    return next > now ? next : now + timer->period_ns; /* runs that were missed are skipped */
+    return next > now ? next : now + timer->period_ns;
 }
 
 /* The lock is held on entry and on return, and not during the callback. */
-static void fire(lmc_timers *timers, lmc_timer *timer) {
+static void fire(lmc_timers *timers, lmc_timer *timer, int64_t now) {
     dequeue(timers, timer);
+    timer->deadline_ns = next_deadline(timer, now);
     timers->running = timer;
     lmc_lock_drop(&timers->lock);
     timer->fire(timer->arg);
     lmc_lock_take(&timers->lock);
-    int64_t now = lmc_now(timers->clock);
-    timer->last_run_ns = now;
+    timer->last_run_ns = lmc_now(timers->clock);
     timer->runs++;
     timers->running = NULL;
     lmc_cond_broadcast(&timers->idle);
@@ -145,7 +146,6 @@ static void fire(lmc_timers *timers, lmc_timer *timer) {
         unlink_timer(timers, timer);
         free(timer);
     } else if (timer->period_ns > 0) {
-        timer->deadline_ns = next_deadline(timer, now);
         enqueue(timers, timer);
     }
 }
@@ -165,7 +165,7 @@ static void run_timers(void *arg) {
     while (!timers->stopping) {
         int64_t now = lmc_now(timers->clock);
         if (timers->queued > 0 && timers->heap[0]->deadline_ns <= now)
-            fire(timers, timers->heap[0]);
+            fire(timers, timers->heap[0], now);
         else
             wait_for_next(timers, now);
     }
