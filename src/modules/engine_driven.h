@@ -1,0 +1,40 @@
+/*
+ * engine_driven.h: what the files of the engine-driven transfer module share.
+ *
+ * The engine copies between its own cache and chunk buffers: through the pool in shared memory
+ * that registration names, or, where it cannot map that, as pickled tensors inside the calls.
+ * The module keeps no state of its own; instances and transfers are the cache core's.
+ */
+#ifndef LMC_MODULES_ENGINE_DRIVEN_H
+#define LMC_MODULES_ENGINE_DRIVEN_H
+
+#include <lmcached/messages.h>
+
+#include "cache/cache.h"
+#include "module/context.h"
+
+/* engine_register.c; request loop, they do not wait */
+void lmc_engine_register(void *self, lmc_call *call);
+void lmc_engine_unregister(void *self, lmc_call *call);
+void lmc_engine_refuse_register_kv_cache(void *self, lmc_call *call);
+void lmc_engine_unregister_kv_cache(void *self, lmc_call *call);
+void lmc_engine_refuse_store(void *self, lmc_call *call);
+
+/* engine_store.c, engine_retrieve.c; affinity pool */
+void lmc_engine_prepare_store(void *self, lmc_call *call);
+void lmc_engine_commit_store(void *self, lmc_call *call);
+void lmc_engine_prepare_retrieve(void *self, lmc_call *call);
+void lmc_engine_commit_retrieve(void *self, lmc_call *call);
+
+/* Tokens of the full chunks of a key's range. */
+int64_t lmc_engine_range_tokens(const lmc_cache_key *key, uint32_t chunk_size);
+
+/*
+ * The MessagePack map that tells a client where its slots lie in the pool
+ * (zmq-wire.md 7.5, 9.3), in the arena. `with_indices`: also which chunks they are. {NULL, 0}:
+ * no memory.
+ */
+lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, bool with_indices,
+                           lmc_arena *arena);
+
+#endif
