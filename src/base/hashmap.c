@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 
 #define SMALLEST ((size_t)16)
 #define IS_ID SIZE_MAX
@@ -24,7 +25,7 @@ struct lmc_hashmap {
     size_t capacity; /* 0 or a power of two */
     size_t count;    /* live entries */
     size_t touched;  /* live entries and tombstones */
-    uint64_t seed[2];
+    lmc_hash_seed seed;
 };
 
 typedef struct probe {
@@ -34,63 +35,15 @@ typedef struct probe {
     uint64_t hash;
 } probe;
 
-/* --- SipHash-1-3: keyed, so that a peer cannot choose keys that collide. --- */
-
-typedef struct sip {
-    uint64_t a, b, c, d;
-} sip;
-
-static inline uint64_t rotate(uint64_t x, int by) { return x << by | x >> (64 - by); }
-
-static inline void sip_round(sip *s) {
-    s->a += s->b;
-    s->c += s->d;
-    s->b = rotate(s->b, 13) ^ s->a;
-    s->d = rotate(s->d, 16) ^ s->c;
-    s->a = rotate(s->a, 32);
-    s->c += s->b;
-    s->a += s->d;
-    s->b = rotate(s->b, 17) ^ s->c;
-    s->d = rotate(s->d, 21) ^ s->a;
-    s->c = rotate(s->c, 32);
-}
-
-static inline void sip_word(sip *s, uint64_t word) {
-    s->d ^= word;
-    sip_round(s);
-    s->a ^= word;
-}
-
-static uint64_t sip_hash(const uint64_t seed[2], const void *data, size_t size) {
-    sip s = {seed[0] ^ UINT64_C(0x736f6d6570736575), seed[1] ^ UINT64_C(0x646f72616e646f6d),
-             seed[0] ^ UINT64_C(0x6c7967656e657261), seed[1] ^ UINT64_C(0x7465646279746573)};
-    const unsigned char *at = data;
-    size_t left = size;
-    for (; left >= 8; left -= 8, at += 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        sip_word(&s, word);
-    }
-    uint64_t last = (uint64_t)size << 56;
-    for (size_t i = 0; i < left; i++)
-        last |= (uint64_t)at[i] << (8 * i);
-    sip_word(&s, last);
-    s.c ^= 0xFF;
-    for (int i = 0; i < 3; i++)
-        sip_round(&s);
-    return s.a ^ s.b ^ s.c ^ s.d;
-}
-
 static probe text_probe(const lmc_hashmap *map, lmc_slice key) {
-    return (probe){
-        .text = key.data, .size = key.size, .hash = sip_hash(map->seed, key.data, key.size)};
+    return (probe){.text = key.data,
+                   .size = key.size,
+                   .hash = lmc_hash_keyed(&map->seed, key.data, key.size)};
 }
 
 static probe id_probe(const lmc_hashmap *map, uint64_t id) {
-    return (probe){.id = id, .size = IS_ID, .hash = sip_hash(map->seed, &id, sizeof id)};
+    return (probe){.id = id, .size = IS_ID, .hash = lmc_hash_keyed(&map->seed, &id, sizeof id)};
 }
-
-/* --- The table. --- */
 
 static bool is_unused(const entry *e) { return e->value == NULL && e->size == 0; }
 
@@ -202,8 +155,8 @@ static void *take(lmc_hashmap *map, const probe *p) {
 
 lmc_hashmap *lmc_hashmap_create(void) {
     lmc_hashmap *map = calloc(1, sizeof *map);
-    if (map != NULL && lmc_random(map->seed, sizeof map->seed) != LMC_OK)
-        map->seed[0] = (uint64_t)(uintptr_t)map;
+    if (map != NULL)
+        lmc_hash_seed_init(&map->seed);
     return map;
 }
 
