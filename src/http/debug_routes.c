@@ -15,7 +15,11 @@
 
 /* ---- /loglevel ---- */
 
+#define ROOT "lmcache" /* exists, whether or not anything was logged under it */
+
 static void write_logger(void *arg, const char *logger, lmc_log_level level) {
+    if (strcmp(logger, ROOT) == 0)
+        return;
     lmc_buffer_printf(arg, "%s: %s\n", logger, lmc_log_level_name(level));
 }
 
@@ -53,7 +57,9 @@ static void loglevel(lmc_http_request *request) {
     if (has_level && !has_name) {
         lmc_buffer_text(lmc_http_reply(request, 200, LMC_HTTP_JSON), "null");
     } else if (!has_name) {
-        lmc_log_each(write_logger, lmc_http_reply(request, 200, LMC_HTTP_TEXT));
+        lmc_buffer *out = lmc_http_reply(request, 200, LMC_HTTP_TEXT);
+        lmc_buffer_printf(out, ROOT ": %s\n", lmc_log_level_name(lmc_log_level_of(ROOT)));
+        lmc_log_each(write_logger, out);
     } else if (!copy_logger(name, logger)) {
         lmc_buffer_text(lmc_http_reply(request, 400, LMC_HTTP_TEXT), "Invalid logger name");
     } else if (has_level) {
