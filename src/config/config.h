@@ -196,7 +196,7 @@ typedef struct lmc_observability_config {
     char *trace_output;            /* NULL: none */
 } lmc_observability_config;
 
-typedef struct lmc_http_config {
+typedef struct lmc_http_settings {
     char *http_host;
     int64_t http_port;
     bool enable_l1_cache_download;
@@ -204,7 +204,7 @@ typedef struct lmc_http_config {
     int64_t l1_cache_download_max_concurrency;
     bool no_http;          /* ours: no HTTP port; /metrics on prometheus_port (D15) */
     char *http_token_file; /* ours; NULL: none */
-} lmc_http_config;
+} lmc_http_settings;
 
 typedef struct lmc_coordinator_config {
     char *url;                 /* "": no registration */
@@ -227,7 +227,7 @@ typedef struct lmc_config {
     lmc_mp_config mp;
     lmc_storage_config storage_manager;
     lmc_observability_config observability;
-    lmc_http_config http;
+    lmc_http_settings http;
     lmc_coordinator_config coordinator;
     bool check_config; /* ours: print the effective configuration instead of starting */
     lmc_config_notice *notices;

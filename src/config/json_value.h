@@ -3,8 +3,8 @@
  *
  * Python's dialect: NaN and Infinity are values, integers have any size, of equal keys the last
  * one counts in the place of the first. Numbers and whole values keep their source text. The
- * tree lives in the caller's arena and borrows the text, which must outlive it. Depth is
- * bounded.
+ * tree lives in the caller's arena and borrows the text, which is terminated and outlives it.
+ * Depth is bounded.
  */
 #ifndef LMC_CONFIG_JSON_VALUE_H
 #define LMC_CONFIG_JSON_VALUE_H

@@ -134,7 +134,7 @@ static lmc_status check_observability(lmc_parsing *parsing) {
 
 /* The smallest settings that a person gets wrong without noticing. */
 static lmc_status note_loopback(lmc_parsing *parsing) {
-    const lmc_http_config *http = &parsing->config->http;
+    const lmc_http_settings *http = &parsing->config->http;
     if (http->no_http || strcmp(http->http_host, "127.0.0.1") != 0)
         return LMC_OK;
     return lmc_parsing_notice(

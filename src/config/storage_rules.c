@@ -18,7 +18,7 @@ static lmc_status reject(lmc_parsing *parsing, const char *text) {
 }
 
 bool lmc_gib_to_bytes(double gib, int64_t *bytes) {
-    double exact = trunc(gib * (double)GIB);
+    double exact = gib * (double)GIB;
     if (!isfinite(exact) || exact < 1 || exact >= 9.2e18)
         return false;
     *bytes = (int64_t)exact;
