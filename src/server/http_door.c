@@ -1,0 +1,103 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "http/http.h"
+#include "server/state.h"
+
+#ifndef LMC_COMMIT
+#define LMC_COMMIT ""
+#endif
+
+static lmc_status write_status(void *self, lmc_buffer *out) {
+    lmc_server *server = self;
+    return lmc_status_collect(lmc_composition_status(server->composition),
+                              lmc_server_report_core, server, out);
+}
+
+static lmc_status write_config(void *self, lmc_buffer *out) {
+    const lmc_server *server = self;
+    return lmc_config_render(server->config, LMC_CONFIG_HTTP, out);
+}
+
+static lmc_status write_readiness(void *self, lmc_buffer *out, bool *ready) {
+    return lmc_server_readiness(self, out, ready);
+}
+
+static lmc_status clear(void *self, bool force) {
+    const lmc_server *server = self;
+    lmc_cache_clear(server->cache, force);
+    return LMC_OK;
+}
+
+static void visit_core_worker(const lmc_server *server,
+                              void (*visit)(void *arg, const lmc_http_loop *loop), void *arg) {
+    int64_t ago = lmc_now(&lmc_system_clock) - lmc_core_worker_last_ns(server->worker);
+    visit(arg, &(lmc_http_loop){.name = "l1-eviction",
+                                .level = "high",
+                                .interval = 1.0,
+                                .is_running = true,
+                                .is_active = ago <= 2 * LMC_CORE_PERIOD_NS,
+                                .last_run_ago = (double)ago / (double)LMC_NS_PER_S,
+                                .total_runs = lmc_core_worker_runs(server->worker)});
+}
+
+typedef struct loop_visit {
+    void (*visit)(void *arg, const lmc_http_loop *loop);
+    void *arg;
+} loop_visit;
+
+static void visit_timer(void *arg, const lmc_timer_report *row) {
+    const loop_visit *v = arg;
+    double ago =
+        row->last_run_ago_ns < 0 ? -1 : (double)row->last_run_ago_ns / (double)LMC_NS_PER_S;
+    v->visit(v->arg, &(lmc_http_loop){.name = row->name,
+                                      .level = "medium",
+                                      .interval = (double)row->period_ns / (double)LMC_NS_PER_S,
+                                      .is_running = true,
+                                      .is_active = row->last_run_ago_ns <= 2 * row->period_ns,
+                                      .last_run_ago = ago,
+                                      .total_runs = row->runs});
+}
+
+static void each_loop(void *self, void (*visit)(void *arg, const lmc_http_loop *loop),
+                      void *arg) {
+    const lmc_server *server = self;
+    loop_visit v = {visit, arg};
+    visit_core_worker(server, visit, arg);
+    lmc_timers_each(server->timers, visit_timer, &v);
+}
+
+lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error) {
+    static lmc_http_provider provider;
+    const lmc_config *config = server->config;
+    provider = (lmc_http_provider){.self = server,
+                                   .write_status = write_status,
+                                   .write_config = write_config,
+                                   .write_readiness = write_readiness,
+                                   .clear = clear,
+                                   .each_loop = each_loop};
+    lmc_http_config http = {.host = config->http.http_host,
+                            .port = (uint16_t)config->http.http_port,
+                            .version = LMC_VERSION,
+                            .commit = LMC_COMMIT,
+                            .run_script_enabled = config->mp.run_script_api_enabled};
+    if (config->http.no_http) {
+        http.metrics_only = true;
+        http.port = (uint16_t)config->observability.prometheus_port;
+    }
+    return lmc_http_create(&http, &provider, &server->http, error);
+}
+
+lmc_status lmc_server_open_http(lmc_server *server, lmc_error *error) {
+    return lmc_http_start(server->http, error);
+}
+
+void lmc_server_close_http(lmc_server *server) {
+    if (server->http != NULL)
+        lmc_http_stop(server->http);
+}
+
+void lmc_server_destroy_http(lmc_server *server) {
+    lmc_http_destroy(server->http);
+    server->http = NULL;
+}

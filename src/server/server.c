@@ -1,0 +1,171 @@
+#include "server/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "modules/modules.h"
+#include "server/state.h"
+#include "server/stop_signals.h"
+
+#define LMC_LOGGER "lmcache.server"
+#define MESSAGE_ROOM (UINT64_C(64) << 20) /* beside a whole L1 in one frame (D35) */
+#define MESSAGE_LEAST (UINT64_C(1) << 30)
+
+static void log_notices(const lmc_config *config) {
+    for (size_t i = 0; i < config->notice_count; i++)
+        LMC_LOG(config->notices[i].level, "%s", config->notices[i].text);
+}
+
+/* ---- modules ---- */
+
+static lmc_status compose(lmc_server *server, lmc_error *error) {
+    size_t count;
+    const lmc_module_class *const *classes = lmc_built_in_modules(&count);
+    server->context = (lmc_context){.config = server->config,
+                                    .cache = server->cache,
+                                    .clock = &lmc_system_clock,
+                                    .timers = server->timers,
+                                    .liveness = lmc_liveness_create(),
+                                    .unknown_ids = lmc_unknown_ids_create(LMC_UNKNOWN_IDS_MAX)};
+    if (server->context.liveness == NULL || server->context.unknown_ids == NULL)
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
+    lmc_composition_options options = {.classes = classes,
+                                       .class_count = count,
+                                       .built_in_count = count,
+                                       .context = &server->context,
+                                       .take_over = lmc_server_end_now,
+                                       .arg = server};
+    lmc_status status = lmc_composition_create(&options, &server->composition, error);
+    if (status == LMC_OK)
+        status = lmc_registry_create(&server->registry, error);
+    if (status == LMC_OK)
+        status = lmc_composition_register(server->composition, server->registry, error);
+    if (status == LMC_OK)
+        lmc_registry_freeze(server->registry);
+    return status;
+}
+
+/* ---- requests ---- */
+
+static void connection_closed(void *arg, uint64_t connection) {
+    const lmc_server *server = arg;
+    lmc_cache_connection_closed(server->cache, connection);
+}
+
+static const char *unserved_hint(void *arg, const lmc_operation_def *operation) {
+    (void)arg;
+    return lmc_unserved_reason(operation->name);
+}
+
+static lmc_status bind_requests(lmc_server *server, lmc_error *error) {
+    const lmc_mp_config *mp = &server->config->mp;
+    lmc_pools_options pools = {.normal_threads = (uint32_t)mp->max_cpu_workers,
+                               .affinity_threads = (uint32_t)mp->max_gpu_workers};
+    uint64_t largest = lmc_l1_capacity(lmc_cache_l1(server->cache)) + MESSAGE_ROOM;
+    lmc_zmq_options options = {.host = mp->host,
+                               .port = (uint16_t)mp->port,
+                               .max_message_bytes =
+                                   largest > MESSAGE_LEAST ? largest : MESSAGE_LEAST,
+                               .connection_closed = connection_closed,
+                               .unserved_hint = unserved_hint,
+                               .arg = server};
+    lmc_status status =
+        lmc_dispatcher_create(&pools, server->registry, &server->dispatcher, error);
+    if (status == LMC_OK)
+        status =
+            lmc_zmq_transport_create(&options, server->dispatcher, &server->transport, error);
+    return status;
+}
+
+static void feed_watchdog(void *arg) {
+    const lmc_server *server = arg;
+    if (lmc_server_loop_turns(server))
+        lmc_notify_watchdog(&server->notify);
+}
+
+static lmc_status serve_requests(lmc_server *server, lmc_error *error) {
+    lmc_status status = lmc_zmq_transport_start(server->transport, error);
+    if (status == LMC_OK)
+        status = lmc_core_worker_create(
+            server->cache, lmc_composition_status(server->composition), &server->worker, error);
+    if (status == LMC_OK)
+        LMC_INFO("Serving requests on %s", lmc_zmq_transport_endpoint(server->transport));
+    if (status == LMC_OK && server->notify.watchdog_ns > 0)
+        status = lmc_timer_start(server->timers, 0, server->notify.watchdog_ns / 3,
+                                 "systemd-watchdog", feed_watchdog, server, &server->watchdog,
+                                 error);
+    return status;
+}
+
+/* ---- start ---- */
+
+static void name_pool_for_second_signal(const lmc_server *server) {
+    char path[300];
+    const char *pool = lmc_l1_pool_name(lmc_cache_l1(server->cache));
+    snprintf(path, sizeof path, "/dev/shm/%s", pool);
+    lmc_stop_signals_set_file(*pool != '\0' ? path : "");
+}
+
+static lmc_status start_core(lmc_server *server, lmc_error *error) {
+    lmc_status status = lmc_timers_create(&lmc_system_clock, &server->timers, error);
+    if (status == LMC_OK)
+        status = lmc_server_create_cache(server, error);
+    if (status == LMC_OK)
+        name_pool_for_second_signal(server);
+    if (status == LMC_OK)
+        status = compose(server, error);
+    return status;
+}
+
+/* In the order of D3. A stop signal that comes meanwhile ends the start after the current step.
+ */
+static lmc_status start(lmc_server *server, lmc_error *error) {
+    static lmc_status (*const steps[])(lmc_server *, lmc_error *) = {
+        lmc_server_bind_http, start_core, bind_requests, serve_requests, lmc_server_open_http,
+    };
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == LMC_OK; i++)
+        if (!lmc_stop_signals_pending())
+            status = steps[i](server, error);
+    return status;
+}
+
+static void run_until_stopped(lmc_server *server) {
+    lmc_error error = LMC_ERROR_INIT;
+    char text[200];
+    if (start(server, &error) != LMC_OK) {
+        LMC_ERROR("%s", error.text[0] != '\0' ? error.text : "the start failed");
+        server->exit_status = 1;
+    } else {
+        if (server->transport != NULL && !lmc_stop_signals_pending()) {
+            snprintf(text, sizeof text, "serving on %s",
+                     lmc_zmq_transport_endpoint(server->transport));
+            lmc_notify_ready(&server->notify, text);
+        }
+        int number = lmc_stop_signals_wait();
+        LMC_INFO("Stopping after signal %d", number);
+    }
+    lmc_server_stop(server);
+}
+
+int lmc_server_run(const lmc_config *config, const char *program) {
+    static lmc_server server; /* threads of an abandoned stop may still read it */
+    lmc_error error = LMC_ERROR_INIT;
+    server = (lmc_server){
+        .config = config, .program = program, .started_ns = lmc_now(&lmc_system_clock)};
+    lmc_uuid4(server.boot_id);
+    lmc_notify_open(&server.notify);
+    if (lmc_log_start(&error) != LMC_OK || lmc_stop_signals_install(&error) != LMC_OK) {
+        LMC_ERROR("%s", error.text);
+        lmc_log_stop();
+        return 1;
+    }
+    log_notices(config);
+    run_until_stopped(&server);
+    lmc_stop_signals_remove();
+    lmc_log_stop();
+    return server.exit_status;
+}

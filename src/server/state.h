@@ -1,0 +1,68 @@
+/*
+ * state.h: what the files of the server share. Private to this room.
+ *
+ * The main thread fills it during the start and empties it during the stop; in between it is
+ * constant, except for members that say otherwise.
+ */
+#ifndef LMC_SERVER_STATE_H
+#define LMC_SERVER_STATE_H
+
+#include <stdatomic.h>
+
+#include "cache/cache.h"
+#include "dispatch/dispatcher.h"
+#include "module/composition.h"
+#include "module/context.h"
+#include "server/core_worker.h"
+#include "server/notify.h"
+#include "transport/zmq/transport.h"
+
+typedef struct lmc_http lmc_http; /* http/http.h, which only http_door.c includes */
+
+typedef struct lmc_server {
+    const lmc_config *config;
+    const char *program;
+    char boot_id[37]; /* new per process, shown in the status (D4) */
+    int64_t started_ns;
+    lmc_notify notify;
+    lmc_http *http;
+    lmc_timers *timers;
+    lmc_timer *watchdog;
+    lmc_cache *cache;
+    lmc_context context;
+    lmc_composition *composition;
+    lmc_registry *registry;
+    lmc_dispatcher *dispatcher;
+    lmc_zmq_transport *transport;
+    lmc_core_worker *worker;
+    int exit_status;
+    atomic_bool stopping;
+} lmc_server;
+
+/* cache_setup.c: the cache core as the configuration wants it. */
+lmc_status lmc_server_create_cache(lmc_server *server, lmc_error *error);
+/* Removes the name of the shared memory pool, when memory itself cannot be given back. */
+void lmc_server_unlink_pool(const lmc_server *server);
+
+/* status_core.c: the members of /status that are not a module's. lmc_status_report, any thread.
+ */
+lmc_status lmc_server_report_core(void *server, lmc_writer *writer);
+
+/* readiness.c: one JSON object that says whether requests are served, and if not why. Does not
+ * wait and changes nothing; any thread. */
+lmc_status lmc_server_readiness(lmc_server *server, lmc_buffer *out, bool *ready);
+/* The request loop came round within the last second. */
+bool lmc_server_loop_turns(const lmc_server *server);
+
+/* http_door.c: the HTTP door with this server behind it. */
+lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error);
+lmc_status lmc_server_open_http(lmc_server *server, lmc_error *error);
+void lmc_server_close_http(lmc_server *server);   /* no provider runs any more */
+void lmc_server_destroy_http(lmc_server *server); /* and the port is free */
+
+/* stopping.c: everything down again, as far as it was up. */
+void lmc_server_stop(lmc_server *server);
+/* The rest of a stop that a module holds up: ends the process. Any thread. */
+void lmc_server_end_now(void *server);
+
+#endif

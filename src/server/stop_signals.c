@@ -1,0 +1,78 @@
+#include "server/stop_signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define PATH_MAX_BYTES 512
+
+/* Handlers have no argument, so this state is the process's. */
+static int pipe_fds[2] = {-1, -1};
+static volatile sig_atomic_t received; /* the first signal, 0: none yet */
+static char file_path[PATH_MAX_BYTES];
+
+static void on_stop_signal(int number) {
+    int saved = errno;
+    if (received != 0) {
+        if (file_path[0] != '\0')
+            unlink(file_path);
+        _exit(128 + number);
+    }
+    received = number;
+    unsigned char byte = (unsigned char)number;
+    ssize_t written = write(pipe_fds[1], &byte, 1);
+    (void)written; /* the pipe is empty: one byte fits */
+    errno = saved;
+}
+
+/* A reader that has gone is seen by the write that fails; unlike SIG_IGN, children do not
+ * inherit a handler. */
+static void on_broken_pipe(int number) { (void)number; }
+
+static bool set_handler(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    return sigaction(number, &action, NULL) == 0;
+}
+
+lmc_status lmc_stop_signals_install(lmc_error *error) {
+    received = 0;
+    file_path[0] = '\0';
+    if (pipe2(pipe_fds, O_CLOEXEC) != 0)
+        return lmc_error_set_errno(error, LMC_FAILED, errno, "no pipe for stop signals");
+    if (set_handler(SIGTERM, on_stop_signal) && set_handler(SIGINT, on_stop_signal) &&
+        set_handler(SIGPIPE, on_broken_pipe))
+        return LMC_OK;
+    int number = errno;
+    lmc_stop_signals_remove();
+    return lmc_error_set_errno(error, LMC_FAILED, number, "no handler for stop signals");
+}
+
+void lmc_stop_signals_remove(void) {
+    set_handler(SIGTERM, SIG_DFL);
+    set_handler(SIGINT, SIG_DFL);
+    for (int i = 0; i < 2; i++) {
+        if (pipe_fds[i] >= 0)
+            close(pipe_fds[i]);
+        pipe_fds[i] = -1;
+    }
+}
+
+void lmc_stop_signals_set_file(const char *path) {
+    snprintf(file_path, sizeof file_path, "%s", strlen(path) < sizeof file_path ? path : "");
+}
+
+int lmc_stop_signals_wait(void) {
+    unsigned char byte = 0;
+    while (read(pipe_fds[0], &byte, 1) < 0 && errno == EINTR)
+        ;
+    return byte;
+}
+
+bool lmc_stop_signals_pending(void) { return received != 0; }
