@@ -288,6 +288,29 @@ static void unset_values_follow_others(void **state) {
     lmc_config_fini(&config);
 }
 
+static void module_specs_keep_order_and_the_text_of_their_config(void **state) {
+    (void)state;
+    lmc_config config;
+    lmc_error error = LMC_ERROR_INIT;
+    const char *words[] = {LMC_L1,
+                           "--server-module",
+                           "[{\"module_path\":\"a\",\"x\":1},{\"module_path\":\"b\","
+                           "\"factory_name\":\"f\",\"config\": {\"n\": 1.00 }}]",
+                           "--server-module",
+                           "{\"module_path\":\"c\"}",
+                           NULL};
+    assert_int_equal(lmc_case_parse(&config, words, NULL, &error), LMC_INVALID);
+    assert_int_equal(config.mp.server_module_count, 3);
+    const lmc_module_spec *specs = config.mp.server_modules;
+    assert_string_equal(specs[0].module_path, "a");
+    assert_string_equal(specs[0].config, "{}");
+    assert_null(specs[0].factory_name);
+    assert_string_equal(specs[1].factory_name, "f");
+    assert_string_equal(specs[1].config, "{\"n\": 1.00 }");
+    assert_string_equal(specs[2].module_path, "c");
+    lmc_config_fini(&config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_out_of_range_are_rejected_with_their_text),
@@ -300,6 +323,7 @@ int main(void) {
         cmocka_unit_test(flags_go_before_new_variables_and_those_before_old_ones),
         cmocka_unit_test(a_variable_that_is_no_number_is_named),
         cmocka_unit_test(unset_values_follow_others),
+        cmocka_unit_test(module_specs_keep_order_and_the_text_of_their_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
