@@ -1,10 +1,10 @@
 /*
  * cache.h: the cache core as modules see it: layouts, instances, sessions, lookups, transfers.
  *
- * A library without sockets, modules or globals. It owns L1 and everything that holds objects in
- * it. Every share of an object has an owner (a session's hold or an instance's pending transfer)
- * and is given back by that owner only, exactly once: by the operation that ends it, by its lease,
- * by unregister, reaping or the end of the process (D5, D46, storage.md 4.6).
+ * A library without sockets, modules or globals. It owns L1 and everything that holds objects
+ * in it. Every share of an object has an owner (a session's hold or an instance's pending
+ * transfer) and is given back by that owner only, exactly once: by the operation that ends it,
+ * by its lease, by unregister, reaping or the end of the process (D5, D46, storage.md 4.6).
  *
  * All functions may be called from any thread. None blocks. Text and tokens in arguments are
  * borrowed for the call. Outputs that name objects stay valid until the transfer they belong to
@@ -29,6 +29,7 @@ typedef struct lmc_cache_config {
     int64_t session_ttl_ns;      /* from last use */
     int64_t session_lease_ns;    /* what an ended session holds is released after this */
     int64_t disconnect_lease_ns; /* 0 = off */
+    size_t session_bytes_max;    /* all sessions together, then the oldest go; 0 = 1 GiB */
 } lmc_cache_config;
 
 /* Counters and samples for metrics; members may be NULL. Called without locks. */
@@ -56,7 +57,8 @@ void lmc_cache_tick(lmc_cache *cache);
 
 /* ---- lookups (worker_id absent in the key) ---- */
 
-/* Registers a job under key->request_id, replacing an older one. Invalid keys give a job with 0. */
+/* Registers a job under key->request_id, replacing an older one. Invalid keys give a job with
+ * 0. */
 void lmc_cache_lookup(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
                       uint64_t connection);
 /* LMC_OK: *chunks is the answer and the job is consumed. LMC_AGAIN: pending. Unknown id: 0. */
@@ -83,13 +85,17 @@ void lmc_cache_clear(lmc_cache *cache, bool force);
 typedef struct lmc_chunk_layout {
     uint32_t dim_count;
     int64_t dims[LMC_LAYOUT_DIMS_MAX];
-    char dtype[24];       /* torch name without prefix */
+    char dtype[24]; /* torch name without prefix */
     uint32_t item_size;
-    uint64_t size;        /* bytes: product(dims) * item_size */
-    int64_t window;       /* chunks; < 1 = full attention */
+    uint64_t size;  /* bytes: product(dims) * item_size */
+    int64_t window; /* chunks; < 1 = full attention */
+    bool extra;     /* connector-private (D42): stored, but not looked up or retrieved */
 } lmc_chunk_layout;
 
-typedef enum lmc_transfer_kind { LMC_TRANSFER_ENGINE_DRIVEN, LMC_TRANSFER_LMCACHE_DRIVEN } lmc_transfer_kind;
+typedef enum lmc_transfer_kind {
+    LMC_TRANSFER_ENGINE_DRIVEN,
+    LMC_TRANSFER_LMCACHE_DRIVEN
+} lmc_transfer_kind;
 
 typedef struct lmc_instance_config {
     int64_t instance_id;
@@ -105,10 +111,16 @@ typedef struct lmc_instance_config {
 /* LMC_OK: registered or, for a live id, refreshed (*created tells). */
 lmc_status lmc_cache_register(lmc_cache *cache, const lmc_instance_config *config,
                               uint64_t connection, bool *created, lmc_error *error);
-/* Closes the instance's record: discards its reservations, releases its reads, drops its layout. */
+/* Closes the instance's record: discards its reservations, releases its reads, drops its
+ * layout. */
 bool lmc_cache_unregister(lmc_cache *cache, int64_t instance_id);
 /* A ping: refreshes and marks ping-proven. False: unknown id. */
 bool lmc_cache_touch_instance(lmc_cache *cache, int64_t instance_id, uint64_t connection);
+/*
+ * Closes the instances silent for longer than the timeout that applies: the grace when they
+ * never pinged or their connection is open (D46). `found` is called for each, without locks; a
+ * timeout of 0 reaps nothing. Logging it is the caller's.
+ */
 void lmc_cache_reap(lmc_cache *cache, lmc_transfer_kind kind, int64_t reap_timeout_ns,
                     int64_t grace_ns, void (*found)(void *arg, int64_t instance_id), void *arg);
 size_t lmc_cache_instance_count(lmc_cache *cache, lmc_transfer_kind kind);
@@ -120,7 +132,8 @@ typedef struct lmc_instance_report {
     bool use_mla;
 } lmc_instance_report;
 void lmc_cache_each_instance(lmc_cache *cache, lmc_transfer_kind kind,
-                             void (*visit)(void *arg, const lmc_instance_report *row), void *arg);
+                             void (*visit)(void *arg, const lmc_instance_report *row),
+                             void *arg);
 
 /* The transport tells which connections are open (D46). */
 void lmc_cache_connection_closed(lmc_cache *cache, uint64_t connection);
@@ -130,51 +143,68 @@ void lmc_cache_connection_closed(lmc_cache *cache, uint64_t connection);
 /* One object of a transfer, in the order the client sees: group-major, then chunk. */
 typedef struct lmc_slot {
     lmc_object_ref object;
-    int64_t chunk_index; /* position in the group's range + full chunk counts of earlier groups */
+    int64_t
+        chunk_index; /* position in the group's range + full chunk counts of earlier groups */
+    int64_t list_index; /* position among the chunks that are not masked, over all groups */
     uint32_t group;
 } lmc_slot;
 
 typedef struct lmc_transfer {
-    lmc_slot *slots;      /* in the caller's arena */
+    lmc_slot *slots; /* in the caller's arena */
     size_t slot_count;
-    size_t chunk_count;   /* full chunks in the range, per group */
+    size_t chunk_count;             /* full chunks in the range, per group */
     const lmc_chunk_layout *groups; /* copies in the caller's arena */
     size_t group_count;
-    bool by_copy;         /* answer this instance in pickle form */
+    bool by_copy;    /* answer this instance in pickle form */
+    bool remembered; /* the instance's record has the objects; nothing to finish */
 } lmc_transfer;
 
 /*
- * Reserves the missing objects of the range and remembers them under (instance, key). LMC_OK also
- * when nothing was reserved. LMC_NOT_FOUND: unknown instance. LMC_INVALID: D1 causes.
+ * Reserves the missing objects of the range and remembers them under (instance, key). LMC_OK
+ * also when nothing was reserved. LMC_NOT_FOUND: unknown instance. LMC_INVALID: D1 causes. For
+ * an instance that is answered in pickle form (transfer->by_copy) nothing is reserved.
  */
-lmc_status lmc_cache_prepare_store(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
-                                   uint64_t connection, lmc_arena *arena, lmc_transfer *transfer,
-                                   lmc_error *error);
-/* Takes the remembered objects and makes them readable. LMC_NOT_FOUND: nothing remembered. */
-lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
-                                  uint64_t connection);
+lmc_status lmc_cache_prepare_store(lmc_cache *cache, const lmc_cache_key *key,
+                                   int64_t instance_id, uint64_t connection, lmc_arena *arena,
+                                   lmc_transfer *transfer, lmc_error *error);
 /*
- * For a store whose bytes come with the call: takes over what prepare_store remembered for the key,
- * reserves the rest of the range and returns the slots to fill, all chunks of the range that need
- * bytes. The instance is answered in pickle form from now on when `switch_to_copy`. Afterwards the
- * caller must call lmc_cache_finish_copy_in exactly once with the slots that were filled marked.
+ * Takes the remembered objects and makes them readable. LMC_NOT_FOUND: nothing remembered. What
+ * was cleared meanwhile is dropped, and that is LMC_OK (D7).
  */
-lmc_status lmc_cache_begin_copy_in(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
-                                   uint64_t connection, lmc_arena *arena, lmc_transfer *transfer,
-                                   lmc_error *error);
-void lmc_cache_finish_copy_in(lmc_cache *cache, const lmc_transfer *transfer, const bool *filled);
+lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key,
+                                  int64_t instance_id, uint64_t connection);
+/*
+ * For a store whose bytes come with the call: takes over what prepare_store remembered for the
+ * key, reserves the rest of the range and returns the slots to fill, all chunks of the range
+ * that need bytes. The instance is answered in pickle form from now on. When this is LMC_OK the
+ * caller must call lmc_cache_finish_copy_in exactly once, with the slots that were filled
+ * marked (filled NULL: all of them); the others are dropped.
+ */
+lmc_status lmc_cache_begin_copy_in(lmc_cache *cache, const lmc_cache_key *key,
+                                   int64_t instance_id, uint64_t connection, lmc_arena *arena,
+                                   lmc_transfer *transfer, lmc_error *error);
+void lmc_cache_finish_copy_in(lmc_cache *cache, const lmc_transfer *transfer,
+                              const bool *filled);
 
 /*
  * Every unmasked chunk the range needs must be resident; moves one share per object from the
  * session named in the key to the transfer, or takes a fresh one. `remember`: keep the transfer
- * under (instance, key) until commit_retrieve; else the caller releases it with
- * lmc_cache_finish_copy_out. LMC_NOT_FOUND: unknown instance or something is missing (then one
- * share per key of the range that the session held is released).
+ * under (instance, key) until commit_retrieve, unless the instance is answered in pickle form.
+ * When it is not kept (transfer->remembered is false) the caller releases it with
+ * lmc_cache_finish_copy_out, which is harmless otherwise. LMC_NOT_FOUND: unknown instance or
+ * something is missing. After any failure one share per key of the range that the session held
+ * is released, once per instance and range.
  */
 lmc_status lmc_cache_prepare_retrieve(lmc_cache *cache, const lmc_cache_key *key,
                                       int64_t instance_id, uint64_t connection, bool remember,
-                                      lmc_arena *arena, lmc_transfer *transfer, lmc_error *error);
+                                      lmc_arena *arena, lmc_transfer *transfer,
+                                      lmc_error *error);
 void lmc_cache_finish_copy_out(lmc_cache *cache, const lmc_transfer *transfer);
+/*
+ * For a retrieve that fails for a reason the cache does not see (D44): releases this worker's
+ * shares on the range, as a failed prepare_retrieve does.
+ */
+void lmc_cache_fail_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id);
 void lmc_cache_commit_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
                                uint64_t connection);
 
