@@ -29,6 +29,9 @@ typedef struct lmc_zmq_options {
      * be NULL.
      */
     void (*connection_closed)(void *arg, uint64_t connection);
+    /* For the log line about an operation that nobody handles: which option would change that.
+     * Request loop; must not wait. NULL: no hint. May be NULL. */
+    const char *(*unserved_hint)(void *arg, const lmc_operation_def *operation);
     void *arg;
 } lmc_zmq_options;
 

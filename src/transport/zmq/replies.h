@@ -1,0 +1,39 @@
+/*
+ * replies.h: the result frames of replies, and what they may keep.
+ *
+ * A frame is made once, in its exact size. Small ones are libzmq's own; larger ones are ours
+ * and counted, per peer and for all, until libzmq has sent or dropped them: a peer that does
+ * not read is refused more. The buffers of the largest are kept for reuse within a bound,
+ * because a fresh mapping costs more than the copy into it. Any thread.
+ */
+#ifndef LMC_TRANSPORT_ZMQ_REPLIES_H
+#define LMC_TRANSPORT_ZMQ_REPLIES_H
+
+#include "transport/zmq/peers.h"
+
+typedef struct lmc_zmq_buffer lmc_zmq_buffer;
+
+typedef struct lmc_zmq_replies {
+    size_t peer_max, total_max, reuse_max; /* bytes */
+    _Atomic size_t unread;                 /* bytes of counted frames */
+    lmc_lock lock;                         /* guards the rest */
+    lmc_zmq_buffer *kept;                  /* latest first */
+    size_t kept_bytes;
+    bool used_since_tidy;
+} lmc_zmq_replies;
+
+void lmc_zmq_replies_init(lmc_zmq_replies *replies);
+void lmc_zmq_replies_fini(lmc_zmq_replies *replies); /* after every frame was closed */
+
+/*
+ * Makes `frame` (initialised, empty) a frame of `size` bytes to be written at *data. LMC_BUSY:
+ * the peer, or all together, have too much unread. LMC_NO_MEMORY.
+ */
+lmc_status lmc_zmq_replies_frame(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t size,
+                                 zmq_msg_t *frame, void **data);
+
+/* Frees kept buffers unless some were used since the last call; true while some are kept. */
+bool lmc_zmq_replies_tidy(lmc_zmq_replies *replies);
+size_t lmc_zmq_replies_kept(lmc_zmq_replies *replies);
+
+#endif

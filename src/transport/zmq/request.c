@@ -1,0 +1,245 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "transport/zmq/loop.h"
+
+#define LMC_LOGGER "lmcache.zmq"
+#define SPARE_MAX 4096u                /* records kept for reuse */
+#define WARM_MAX 32u                   /* of these, how many keep a large arena */
+#define WARM_ARENA ((size_t)256 << 10) /* room for the tokens of a long prompt */
+#define COOL_ARENA ((size_t)4096)
+
+/* ---- what dispatch asks of this door ---- */
+
+static lmc_zmq_request *request_of(const lmc_exchange *x) { return (lmc_zmq_request *)x; }
+
+static lmc_status decode(lmc_exchange *x, lmc_error *error) {
+    lmc_zmq_request *request = request_of(x);
+    lmc_slice frames[LMC_FRAMES_MAX];
+    for (uint32_t i = 0; i < request->frame_count; i++)
+        frames[i] =
+            lmc_slice_of(zmq_msg_data(&request->frames[i]), zmq_msg_size(&request->frames[i]));
+    return lmc_zmq_decode_request(x->operation, frames, request->frame_count, &x->arena,
+                                  x->request, error);
+}
+
+static lmc_status encode(lmc_exchange *x, const void *reply, lmc_status status) {
+    lmc_zmq_request *request = request_of(x);
+    lmc_zmq_transport *transport = request->transport;
+    size_t size;
+    void *data;
+    lmc_status rc =
+        lmc_zmq_reply_size(x->operation, reply, status, &request->has_result, &size);
+    if (rc != LMC_OK || !request->has_result)
+        return rc;
+    rc = lmc_zmq_replies_frame(&transport->replies, request->peer, size, &request->result,
+                               &data);
+    if (size >= LMC_ZMQ_LARGE)
+        lmc_zmq_note_large(transport);
+    if (rc == LMC_OK) {
+        lmc_zmq_write_reply(x->operation, reply, data, size);
+    } else if (rc == LMC_BUSY) {
+        static lmc_log_limit limit;
+        atomic_fetch_add_explicit(&transport->counters[LMC_ZMQ_OVER_UNREAD], 1,
+                                  memory_order_relaxed);
+        if (lmc_log_allow(&limit, NULL))
+            LMC_WARNING("a client does not read its replies: %zu bytes of %s not sent", size,
+                        x->operation->name);
+    }
+    return rc;
+}
+
+static void close_frames(lmc_zmq_request *request) {
+    for (uint32_t i = 0; i < request->frame_count; i++) {
+        zmq_msg_close(&request->frames[i]);
+        zmq_msg_init(&request->frames[i]);
+    }
+    request->frame_count = 0;
+}
+
+static void push(lmc_zmq_request *request, lmc_zmq_errand_kind kind) {
+    lmc_zmq_wake_push(&request->transport->wake, &request->errand, kind);
+}
+
+static void finish(lmc_exchange *x, bool answered) {
+    lmc_zmq_request *request = request_of(x);
+    request->answered = answered;
+    close_frames(request); /* here, because giving back a large one takes time */
+    if (lmc_zmq_loop_is_here(request->transport))
+        lmc_zmq_request_settle(request);
+    else
+        push(request, LMC_ZMQ_ERRAND_FINISHED);
+}
+
+static void post(lmc_exchange *x) { push(request_of(x), LMC_ZMQ_ERRAND_RUN); }
+
+static bool is_home(const lmc_exchange *x) {
+    return lmc_zmq_loop_is_here(request_of(x)->transport);
+}
+
+static const lmc_door door = {
+    .decode = decode, .encode = encode, .finish = finish, .post = post, .is_home = is_home};
+
+/* ---- records ---- */
+
+static void init_frames(lmc_zmq_request *request) {
+    zmq_msg_init(&request->id);
+    zmq_msg_init(&request->uid);
+    zmq_msg_init(&request->operation);
+    zmq_msg_init(&request->result);
+    for (size_t i = 0; i < LMC_FRAMES_MAX; i++)
+        zmq_msg_init(&request->frames[i]);
+}
+
+static lmc_zmq_request *make(lmc_zmq_transport *transport) {
+    size_t size = sizeof(lmc_zmq_request) + LMC_EXCHANGE_ALIGN - 1;
+    lmc_zmq_request *request =
+        aligned_alloc(LMC_EXCHANGE_ALIGN, size - size % LMC_EXCHANGE_ALIGN);
+    if (request == NULL)
+        return NULL;
+    memset(request, 0, sizeof *request);
+    request->transport = transport;
+    lmc_exchange_init(&request->x, &door, transport->dispatcher);
+    init_frames(request);
+    return request;
+}
+
+static void destroy(lmc_zmq_request *request) {
+    lmc_exchange_fini(&request->x);
+    free(request);
+}
+
+lmc_zmq_request *lmc_zmq_request_take(lmc_zmq_transport *transport) {
+    lmc_zmq_request *request = transport->spare;
+    if (request == NULL)
+        return make(transport);
+    transport->spare = request->following;
+    transport->spare_count--;
+    return request;
+}
+
+static void reset(zmq_msg_t *frame) {
+    zmq_msg_close(frame);
+    zmq_msg_init(frame);
+}
+
+void lmc_zmq_request_put(lmc_zmq_request *request) {
+    lmc_zmq_transport *transport = request->transport;
+    reset(&request->id);
+    reset(&request->uid);
+    reset(&request->operation);
+    reset(&request->result);
+    close_frames(request);
+    request->peer = NULL;
+    request->has_result = false;
+    request->answered = false;
+    request->abandoned = false;
+    request->weight = 0;
+    lmc_exchange_end(&request->x, transport->spare_count < WARM_MAX ? WARM_ARENA : COOL_ARENA);
+    if (transport->spare_count >= SPARE_MAX) {
+        destroy(request);
+        return;
+    }
+    request->following = transport->spare;
+    transport->spare = request;
+    transport->spare_count++;
+}
+
+void lmc_zmq_requests_free(lmc_zmq_transport *transport) {
+    lmc_zmq_request *request;
+    while ((request = transport->spare) != NULL) {
+        transport->spare = request->following;
+        destroy(request);
+    }
+    transport->spare_count = 0;
+}
+
+static void link_in_flight(lmc_zmq_request *request) {
+    lmc_zmq_transport *transport = request->transport;
+    request->previous = NULL;
+    request->following = transport->in_flight;
+    if (request->following != NULL)
+        request->following->previous = request;
+    transport->in_flight = request;
+    request->peer->calls++;
+    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT, 1);
+    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES, request->weight);
+}
+
+static void unlink_in_flight(lmc_zmq_request *request) {
+    lmc_zmq_transport *transport = request->transport;
+    if (request->previous != NULL)
+        request->previous->following = request->following;
+    else
+        transport->in_flight = request->following;
+    if (request->following != NULL)
+        request->following->previous = request->previous;
+    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT, (uint64_t)-1);
+    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES, (uint64_t)0 - request->weight);
+    lmc_zmq_loop_release_peer(transport, request->peer);
+}
+
+/* ---- on the way ---- */
+
+void lmc_zmq_request_begin(lmc_zmq_request *request, const lmc_operation_def *operation,
+                           const lmc_handler *handler) {
+    link_in_flight(request);
+    lmc_exchange_begin(&request->x, operation, handler, &request->peer->peer);
+    lmc_dispatch(&request->x);
+}
+
+void lmc_zmq_request_refuse(lmc_zmq_request *request, const lmc_operation_def *operation,
+                            lmc_status status) {
+    link_in_flight(request);
+    lmc_exchange_begin(&request->x, operation, NULL, &request->peer->peer);
+    lmc_exchange_refuse(&request->x, status);
+}
+
+/* ---- replies ---- */
+
+static void count_unsent(lmc_zmq_transport *transport, int error) {
+    static lmc_log_limit limit;
+    if (error == EAGAIN) {
+        lmc_zmq_add(transport, LMC_ZMQ_DROPPED_FULL, 1);
+        if (lmc_log_allow(&limit, NULL))
+            LMC_WARNING("a client does not read its replies: one was dropped");
+    } else {
+        lmc_zmq_add(transport, LMC_ZMQ_UNREACHABLE, 1);
+    }
+}
+
+/* Echoes uid and operation byte for byte. Never waits. */
+static void send_reply(lmc_zmq_request *request) {
+    lmc_zmq_transport *transport = request->transport;
+    zmq_msg_t *parts[] = {&request->id, &request->uid, &request->operation, &request->result};
+    size_t count = request->has_result ? 4 : 3;
+    for (size_t i = 0; i < count; i++) {
+        int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
+        if (zmq_msg_send(parts[i], transport->router, flags) < 0) {
+            count_unsent(transport, zmq_errno());
+            return;
+        }
+    }
+    lmc_zmq_add(transport, LMC_ZMQ_REPLIES, 1);
+}
+
+void lmc_zmq_request_settle(lmc_zmq_request *request) {
+    lmc_zmq_transport *transport = request->transport;
+    if (request->answered && !request->abandoned && transport->router != NULL)
+        send_reply(request);
+    unlink_in_flight(request);
+    lmc_dispatch_ended(transport->dispatcher, &request->x);
+    lmc_zmq_request_put(request);
+}
+
+void lmc_zmq_requests_abandon(lmc_zmq_transport *transport) {
+    for (lmc_zmq_request *r = transport->in_flight; r != NULL; r = r->following) {
+        if (r->abandoned || !lmc_exchange_abandon(&r->x))
+            continue;
+        r->abandoned = true;
+        send_reply(r);
+    }
+}
