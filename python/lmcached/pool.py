@@ -1,0 +1,52 @@
+"""The server's shared-memory pool, mapped."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+from .errors import ProtocolError
+from .messages import Slot
+from .tensors import Buffer
+
+
+class SharedPool:
+    """Maps the whole pool read-write. The server owns it; nothing here ever unlinks it.
+
+    ``multiprocessing.shared_memory`` is not used, because its resource tracker would unlink the
+    pool when this process ends.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        """Raises OSError when the pool is not there or not ours to open (another user, another
+        container), ValueError when it is smaller than announced."""
+        plain = name.lstrip("/")
+        if not plain or "/" in plain:
+            raise ValueError(f"not a pool name: {name!r}")
+        descriptor = os.open(f"/dev/shm/{plain}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            self.size = os.fstat(descriptor).st_size
+            if self.size < size or self.size == 0:
+                raise ValueError(f"pool {plain} has {self.size} bytes, not {size}")
+            self._map = mmap.mmap(descriptor, self.size)
+        finally:
+            os.close(descriptor)
+        self.name = plain
+
+    def _check(self, slot: Slot) -> None:
+        if slot.offset < 0 or slot.length < 0 or slot.offset + slot.length > self.size:
+            raise ProtocolError(f"slot at {slot.offset} + {slot.length} is outside the pool")
+
+    def read(self, slot: Slot) -> bytes:
+        self._check(slot)
+        return self._map[slot.offset : slot.offset + slot.length]
+
+    def write(self, slot: Slot, data: Buffer) -> None:
+        self._check(slot)
+        view = memoryview(data).cast("B")
+        if len(view) != slot.length:
+            raise ValueError(f"slot takes {slot.length} bytes, not {len(view)}")
+        self._map[slot.offset : slot.offset + slot.length] = view
+
+    def close(self) -> None:
+        self._map.close()

@@ -1,0 +1,188 @@
+"""Store and retrieve KV chunks as bytes, the way an engine-driven worker does (zmq-wire 9)."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from typing import List, Optional, Sequence
+
+from .client import Client
+from .errors import NotRegistered, ProtocolError
+from .messages import CacheKey, EngineDrivenContext, PreparedRetrieve, PreparedStore, Slot
+from .pool import SharedPool
+from .tensors import ITEM_SIZES, Buffer, canonical_dtype, read_tensors, write_tensors
+
+log = logging.getLogger("lmcached")
+
+
+class Worker:
+    """One KV shard of one engine instance.
+
+    ``register()`` first. Chunks are given and returned as row-major bytes of ``chunk_shape``, one
+    per full chunk of the key's range, in order. They travel through the server's shared-memory
+    pool when it offers one that this process can map, else by byte copy; ``transport`` says which.
+    All methods may be called from any thread; they run one at a time, so that a heartbeat can
+    register again between two transfers.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        model_name: str,
+        *,
+        num_layers: int,
+        hidden_dim_size: int,
+        dtype: str = "bfloat16",
+        block_size: int = 16,
+        use_mla: bool = False,
+        world_size: int = 1,
+        worker_id: int = 0,
+        instance_id: Optional[int] = None,
+        num_physical_slots: Optional[int] = None,
+        byte_copy: bool = False,
+        timeout: float = 60.0,
+    ) -> None:
+        self.client = client
+        self.worker_id = worker_id
+        self.timeout = timeout
+        self.byte_copy = byte_copy
+        self.dtype = canonical_dtype(dtype)
+        self.chunk_size = client.get_chunk_size().result(timeout)
+        slots = self.chunk_size if num_physical_slots is None else num_physical_slots
+        self.chunk_shape = (num_layers, slots, hidden_dim_size)
+        if not use_mla:
+            self.chunk_shape = (2, *self.chunk_shape)
+        self.chunk_bytes = ITEM_SIZES[self.dtype]
+        for dim in self.chunk_shape:
+            self.chunk_bytes *= dim
+        self.context = EngineDrivenContext(
+            instance_id=secrets.randbits(63) if instance_id is None else instance_id,
+            model_name=model_name,
+            world_size=world_size,
+            block_size=block_size,
+            num_layers=num_layers,
+            hidden_dim_size=hidden_dim_size,
+            dtype_str=self.dtype,
+            use_mla=use_mla,
+            num_physical_slots=num_physical_slots,
+        )
+        self._pool: Optional[SharedPool] = None
+        self._lock = threading.RLock()
+
+    @property
+    def instance_id(self) -> int:
+        return self.context.instance_id
+
+    @property
+    def transport(self) -> str:
+        return "pickle" if self._pool is None else "shm"
+
+    def register(self) -> None:
+        """Registers, or registers again; safe to call at any time (see :class:`Heartbeat`)."""
+        with self._lock:
+            self._register()
+
+    def _register(self) -> None:
+        answer = self.client.register_engine_driven(self.context).result(self.timeout)
+        if answer.error is not None:
+            raise NotRegistered(answer.error)
+        self._drop_pool()
+        if answer.shm_name and answer.pool_size > 0 and not self.byte_copy:
+            try:
+                self._pool = SharedPool(answer.shm_name, answer.pool_size)
+            except (OSError, ValueError) as error:
+                log.warning("cannot map pool %s (%s): falling back to byte copy", answer.shm_name, error)
+
+    def unregister(self) -> None:
+        with self._lock:
+            self.client.unregister_engine_driven(self.instance_id).result(self.timeout)
+            self._drop_pool()
+
+    def _drop_pool(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def key(
+        self, token_ids: Sequence[int], request_id: str, start: int = 0, end: Optional[int] = None, cache_salt: str = ""
+    ) -> CacheKey:
+        """A key of this worker; ``end`` defaults to the last full chunk."""
+        full = len(token_ids) - len(token_ids) % self.chunk_size
+        return CacheKey(
+            self.context.model_name,
+            self.context.world_size,
+            self.worker_id,
+            token_ids if isinstance(token_ids, list) else list(token_ids),
+            start,
+            full if end is None else end,
+            request_id,
+            cache_salt,
+        )
+
+    def _chunk_count(self, key: CacheKey) -> int:
+        return max(0, key.end // self.chunk_size - key.start // self.chunk_size)
+
+    # ---- store ----
+
+    def store(self, key: CacheKey, chunks: Sequence[Buffer]) -> bool:
+        """Stores the chunks of the key's range; those the server has already are skipped. False:
+        something was not stored (no memory, not registered, ...)."""
+        if len(chunks) != self._chunk_count(key):
+            raise ValueError(f"the range has {self._chunk_count(key)} chunks, not {len(chunks)}")
+        for chunk in chunks:
+            if memoryview(chunk).nbytes != self.chunk_bytes:
+                raise ValueError(f"a chunk has {self.chunk_bytes} bytes, not {memoryview(chunk).nbytes}")
+        with self._lock:
+            return self._store(key, chunks)
+
+    def _store(self, key: CacheKey, chunks: Sequence[Buffer]) -> bool:
+        prepared = self.client.prepare_store(key, self.instance_id).result(self.timeout)
+        if prepared.slots == []:
+            return True  # nothing left to write
+        data = b""
+        if prepared.slots is not None and self._pool is not None:
+            self._write_slots(prepared, chunks)
+        else:
+            data = write_tensors(chunks, self.dtype, self.chunk_shape)
+        return self.client.commit_store(key, self.instance_id, data).result(self.timeout)
+
+    def _write_slots(self, prepared: PreparedStore, chunks: Sequence[Buffer]) -> None:
+        assert self._pool is not None and prepared.slots is not None
+        for slot, index in zip(prepared.slots, prepared.chunk_indices):
+            if index >= len(chunks):
+                raise ProtocolError(f"slot for chunk {index} of {len(chunks)}")
+            self._pool.write(slot, chunks[index])
+
+    # ---- retrieve ----
+
+    def retrieve(self, key: CacheKey) -> Optional[List[bytes]]:
+        """The chunks of the key's range, or None when any of them is missing."""
+        with self._lock:
+            return self._retrieve(key)
+
+    def _retrieve(self, key: CacheKey) -> Optional[List[bytes]]:
+        prepared = self.client.prepare_retrieve(key, self.instance_id).result(self.timeout)
+        try:
+            return self._read(prepared, self._chunk_count(key)) if prepared.success else None
+        finally:
+            self.client.commit_retrieve(key, self.instance_id).result(self.timeout)
+
+    def _read(self, prepared: PreparedRetrieve, count: int) -> Optional[List[bytes]]:
+        if prepared.data:
+            tensors = read_tensors(prepared.data)
+            self._check_count(len(tensors), count)
+            return [tensor.tobytes() for tensor in tensors]
+        if not prepared.slots or self._pool is None:
+            return [] if count == 0 else None
+        self._check_count(len(prepared.slots), count)
+        return [self._read_slot(slot) for slot in prepared.slots]
+
+    def _read_slot(self, slot: Slot) -> bytes:
+        assert self._pool is not None
+        return self._pool.read(slot)
+
+    @staticmethod
+    def _check_count(got: int, expected: int) -> None:
+        if got != expected:
+            raise ProtocolError(f"{got} chunks arrived instead of {expected}")
