@@ -102,8 +102,8 @@ static lmc_status fill_group(const lmc_engine_registration *r, const shared_layo
     if (index < r->group_hidden_dim_sizes.count)
         hidden = r->group_hidden_dim_sizes.items[index];
     lmc_status status = fill_layout(shared, layers, hidden, layout, error);
-    if (status == LMC_OK)
-        layout->window = window_chunks(info->sw_size_tokens, chunk_size);
+    layout->window = window_chunks(info->sw_size_tokens, chunk_size);
+    layout->extra = info->extra_object_group_tag != 0;
     return status;
 }
 

@@ -83,7 +83,7 @@ static void every_engine_group_is_an_object_group(void **state) {
     const lmc_engine_group_info infos[] = {
         {.layer_indices = {layers, 3}, .sw_size_tokens = -1},
         {.layer_indices = {layers, 1}, .sw_size_tokens = 9},
-        {.layer_indices = {layers, 1}, .sw_size_tokens = 8},
+        {.layer_indices = {layers, 1}, .sw_size_tokens = 8, .extra_object_group_tag = 3},
     };
     lmc_engine_registration r = plain();
     r.engine_group_infos = (lmc_engine_group_info_list){infos, 3};
@@ -96,6 +96,8 @@ static void every_engine_group_is_an_object_group(void **state) {
     assert_int_equal(g[1].dims[3], 8);
     assert_int_equal(g[1].window, 3);
     assert_int_equal(g[2].window, 2);
+    assert_false(g[1].extra);
+    assert_true(g[2].extra);
 }
 
 static void what_cannot_be_laid_out_is_refused_by_name(void **state) {
