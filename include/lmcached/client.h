@@ -1,15 +1,15 @@
 /*
  * client.h: a C client of the cache server over ZMQ.
  *
- * A client is one connection (one DEALER socket) with a thread of its own that sends, receives and
- * keeps deadlines. All functions may be called from any number of threads at once. A call returns a
- * future; a future is waited for and freed by the thread that got it. Requests of one client reach
- * the server in the order in which the calls were made.
+ * A client is one connection (one DEALER socket) with a thread of its own that sends, receives
+ * and keeps deadlines. All functions may be called from any number of threads at once. A call
+ * returns a future; a future is waited for and freed by the thread that got it. Requests of one
+ * client reach the server in the order in which the calls were made.
  *
- * The connection is made, and made again after an outage, in the background. Requests made while
- * the server is away are kept and sent when it is back; those in flight when it went are lost and
- * their futures time out. An instance registered before a restart must register again: a ping that
- * answers false, or the first ping that succeeds after one that timed out, says so.
+ * The connection is made, and made again after an outage, in the background. Requests made
+ * while the server is away are kept and sent when it is back; those in flight when it went are
+ * lost and their futures time out. An instance registered before a restart must register again:
+ * a ping that answers false, or the first ping that succeeds after one that timed out, says so.
  */
 #ifndef LMCACHED_CLIENT_H
 #define LMCACHED_CLIENT_H
@@ -27,8 +27,8 @@ typedef struct lmc_client lmc_client;
 typedef struct lmc_future lmc_future;
 
 /*
- * Opens a client of "tcp://host:port", "ipc://path" or "host:port". Does not wait for the server.
- * NULL: the text is in lmc_client_error().
+ * Opens a client of "tcp://host:port", "ipc://path" or "host:port". Does not wait for the
+ * server. NULL: the text is in lmc_client_error().
  */
 LMC_CLIENT_API lmc_client *lmc_client_open(const char *url);
 /* Ends the connection. Futures still open end with LMC_CLOSED and stay valid until freed. */
@@ -45,8 +45,8 @@ LMC_CLIENT_API lmc_future *lmc_client_call(lmc_client *client, const char *opera
                                            const void *request);
 /*
  * Waits at most timeout_s seconds. LMC_OK: *reply points to the operation's reply struct, valid
- * until the future is freed; for operations without a result it is zeroed. LMC_AGAIN: the server
- * said "still pending". LMC_TIMEOUT: no answer yet; the future may be waited for again.
+ * until the future is freed; for operations without a result it is zeroed. LMC_AGAIN: the
+ * server said "still pending". LMC_TIMEOUT: no answer yet; the future may be waited for again.
  * LMC_MALFORMED: the answer does not decode. `reply` may be NULL.
  */
 LMC_CLIENT_API lmc_status lmc_future_wait(lmc_future *future, double timeout_s,

@@ -1,0 +1,280 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs the four above first */
+#include <cmocka.h>
+#include <lmcached/client.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "base/bytes.h"
+#include "support/alloc_fault.h"
+
+/* A server of a few lines: a ROUTER that answers what its script says. */
+typedef struct fake_server {
+    void *context;
+    void *router;
+    pthread_t thread;
+    char url[64];
+    bool silent; /* take requests, answer none */
+    _Atomic bool stop;
+    _Atomic int requests;
+} fake_server;
+
+static const uint8_t OK_TEXT[] = {0xa2, 'O', 'K'};
+static const uint8_t TRUE_VALUE[] = {0xc3};
+static const uint8_t CHUNK_256[] = {0xcd, 0x01, 0x00};
+static const uint8_t MODULE_REPLY[] = {0x83, 0xa7, 's',  'u', 'c', 'c', 'e', 's', 's',  0xc3,
+                                       0xa7, 'p',  'a',  'y', 'l', 'o', 'a', 'd', 0xc4, 0x02,
+                                       'h',  'i',  0xa5, 'e', 'r', 'r', 'o', 'r', 0xa0};
+
+static lmc_slice answer_to(const uint8_t *operation, size_t size) {
+    if (size == 1 && operation[0] == 24)
+        return (lmc_slice){OK_TEXT, sizeof(OK_TEXT)};
+    if (size == 1 && operation[0] == 22)
+        return (lmc_slice){TRUE_VALUE, sizeof(TRUE_VALUE)};
+    if (size == 1 && operation[0] == 21)
+        return (lmc_slice){CHUNK_256, sizeof(CHUNK_256)};
+    if (size > 1)
+        return (lmc_slice){MODULE_REPLY, sizeof(MODULE_REPLY)};
+    return (lmc_slice){NULL, 0}; /* void */
+}
+
+static size_t receive(fake_server *server, uint8_t frames[8][256], size_t sizes[8]) {
+    size_t count = 0;
+    int more = 1;
+    size_t more_size = sizeof(more);
+    while (more && count < 8) {
+        int size = zmq_recv(server->router, frames[count], 256, 0);
+        if (size < 0)
+            return 0;
+        sizes[count++] = (size_t)size;
+        zmq_getsockopt(server->router, ZMQ_RCVMORE, &more, &more_size);
+    }
+    return count;
+}
+
+static void *serve(void *arg) {
+    fake_server *server = arg;
+    while (!server->stop) {
+        uint8_t frames[8][256];
+        size_t sizes[8];
+        if (receive(server, frames, sizes) < 3)
+            continue;
+        server->requests++;
+        if (server->silent)
+            continue;
+        lmc_slice answer = answer_to(frames[2], sizes[2]);
+        zmq_send(server->router, frames[0], sizes[0], ZMQ_SNDMORE);
+        zmq_send(server->router, frames[1], sizes[1], ZMQ_SNDMORE);
+        zmq_send(server->router, frames[2], sizes[2], answer.data != NULL ? ZMQ_SNDMORE : 0);
+        if (answer.data != NULL)
+            zmq_send(server->router, answer.data, answer.size, 0);
+    }
+    return NULL;
+}
+
+static void start_server(fake_server *server, const char *bind_to, bool silent) {
+    *server = (fake_server){.silent = silent};
+    server->context = zmq_ctx_new();
+    server->router = zmq_socket(server->context, ZMQ_ROUTER);
+    int timeout = 20, linger = 0;
+    zmq_setsockopt(server->router, ZMQ_RCVTIMEO, &timeout, sizeof(timeout));
+    zmq_setsockopt(server->router, ZMQ_LINGER, &linger, sizeof(linger));
+    assert_int_equal(zmq_bind(server->router, bind_to), 0);
+    size_t size = sizeof(server->url);
+    zmq_getsockopt(server->router, ZMQ_LAST_ENDPOINT, server->url, &size);
+    pthread_create(&server->thread, NULL, serve, server);
+}
+
+static void stop_server(fake_server *server) {
+    server->stop = true;
+    pthread_join(server->thread, NULL);
+    zmq_close(server->router);
+    zmq_ctx_term(server->context);
+}
+
+static void the_common_calls_give_their_values(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    lmc_client *client = lmc_client_open(server.url);
+    assert_non_null(client);
+    bool ok = false;
+    int64_t id = INT64_C(0x7fffffffffffffff), chunk_size = 0;
+    assert_int_equal(lmc_client_ping(client, &id, 5, &ok), LMC_OK);
+    assert_true(ok);
+    assert_int_equal(lmc_client_ping(client, NULL, 5, &ok), LMC_OK);
+    assert_int_equal(lmc_client_chunk_size(client, 5, &chunk_size), LMC_OK);
+    assert_int_equal(chunk_size, 256);
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void a_module_call_returns_the_payload(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    lmc_client *client = lmc_client_open(server.url);
+    bool success = false;
+    void *answer = NULL;
+    size_t size = 0;
+    lmc_status status = lmc_client_server_module_call(client, "fake.echo", lmc_text("hello"), 5,
+                                                      &success, &answer, &size);
+    assert_int_equal(status, LMC_OK);
+    assert_true(success);
+    assert_int_equal(size, 2);
+    assert_memory_equal(answer, "hi", 2);
+    free(answer);
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void an_unanswered_call_times_out_and_may_be_freed(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", true);
+    lmc_client *client = lmc_client_open(server.url);
+    lmc_noop_request request = {0};
+    lmc_future *future = lmc_client_call(client, "noop", &request);
+    assert_non_null(future);
+    assert_int_equal(lmc_future_wait(future, 0.05, NULL), LMC_TIMEOUT);
+    assert_non_null(strstr(lmc_client_error(), "noop"));
+    lmc_future_free(future);
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void closing_the_client_ends_open_futures(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", true);
+    lmc_client *client = lmc_client_open(server.url);
+    lmc_noop_request request = {0};
+    lmc_future *future = lmc_client_call(client, "noop", &request);
+    lmc_client_close(client);
+    assert_int_equal(lmc_future_wait(future, 5, NULL), LMC_CLOSED);
+    lmc_future_free(future);
+    stop_server(&server);
+}
+
+static void requests_made_before_the_server_is_there_are_answered(void **state) {
+    (void)state;
+    fake_server probe;
+    start_server(&probe, "tcp://127.0.0.1:*", false);
+    char url[64];
+    snprintf(url, sizeof(url), "%s", probe.url);
+    stop_server(&probe);
+    lmc_client *client = lmc_client_open(url);
+    lmc_noop_request request = {0};
+    lmc_future *future = lmc_client_call(client, "noop", &request);
+    fake_server server;
+    start_server(&server, url, false);
+    const void *reply = NULL;
+    assert_int_equal(lmc_future_wait(future, 20, &reply), LMC_OK);
+    assert_true(lmc_slice_is(((const lmc_noop_reply *)reply)->message, "OK"));
+    lmc_future_free(future);
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void an_unknown_operation_is_named(void **state) {
+    (void)state;
+    lmc_client *client = lmc_client_open("127.0.0.1:1");
+    assert_non_null(client);
+    assert_null(lmc_client_call(client, "no_such_operation", NULL));
+    assert_non_null(strstr(lmc_client_error(), "no_such_operation"));
+    lmc_client_close(client);
+}
+
+static void a_bad_url_is_refused_with_a_text(void **state) {
+    (void)state;
+    assert_null(lmc_client_open("nonsense://x"));
+    assert_non_null(strstr(lmc_client_error(), "nonsense://x"));
+}
+
+typedef struct caller {
+    lmc_client *client;
+    int good;
+} caller;
+
+static void *call_many(void *arg) {
+    caller *self = arg;
+    lmc_noop_request request = {0};
+    for (int round = 0; round < 20; round++) {
+        lmc_future *futures[16];
+        for (int i = 0; i < 16; i++)
+            futures[i] = lmc_client_call(self->client, "noop", &request);
+        for (int i = 15; i >= 0; i--) {
+            self->good += lmc_future_wait(futures[i], 20, NULL) == LMC_OK;
+            lmc_future_free(futures[i]);
+        }
+    }
+    return NULL;
+}
+
+static void many_threads_share_one_client(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    lmc_client *client = lmc_client_open(server.url);
+    caller callers[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        callers[i] = (caller){.client = client};
+        pthread_create(&threads[i], NULL, call_many, &callers[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].good, 320);
+    }
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void out_of_memory_is_an_error_and_leaks_nothing(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    lmc_client *client = lmc_client_open(server.url);
+    lmc_noop_request request = {0};
+    for (uint64_t nth = 1; nth < 8; nth++) {
+        lmc_fault_arm(nth, false);
+        lmc_future *future = lmc_client_call(client, "noop", &request);
+        lmc_fault_disarm();
+        if (future == NULL)
+            assert_true(strlen(lmc_client_error()) > 0);
+        lmc_future_free(future);
+    }
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void a_pool_that_does_not_exist_is_not_found(void **state) {
+    (void)state;
+    lmc_pool pool;
+    assert_int_equal(lmc_pool_map(lmc_text("lmcache_l1_pool_none_such"), 4096, &pool),
+                     LMC_NOT_FOUND);
+    assert_int_equal(lmc_pool_map(lmc_text(""), 0, &pool), LMC_NOT_FOUND);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_common_calls_give_their_values),
+        cmocka_unit_test(a_module_call_returns_the_payload),
+        cmocka_unit_test(an_unanswered_call_times_out_and_may_be_freed),
+        cmocka_unit_test(closing_the_client_ends_open_futures),
+        cmocka_unit_test(requests_made_before_the_server_is_there_are_answered),
+        cmocka_unit_test(an_unknown_operation_is_named),
+        cmocka_unit_test(a_bad_url_is_refused_with_a_text),
+        cmocka_unit_test(many_threads_share_one_client),
+        cmocka_unit_test(out_of_memory_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(a_pool_that_does_not_exist_is_not_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
