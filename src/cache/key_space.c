@@ -15,8 +15,7 @@ static uint32_t *entry_next(const void *owner, uint32_t index) {
 
 lmc_status lmc_key_spaces_init(lmc_key_spaces *spaces) {
     *spaces = (lmc_key_spaces){0};
-    if (lmc_random(spaces->seed, sizeof spaces->seed) != LMC_OK)
-        return LMC_FAILED;
+    lmc_hash_seed_init(&spaces->seed);
     lmc_status status =
         lmc_slab_init(&spaces->slab, sizeof(lmc_key_space *), LMC_KEY_SPACES_MAX);
     if (status == LMC_OK)
@@ -39,16 +38,6 @@ void lmc_key_spaces_fini(lmc_key_spaces *spaces) {
     }
     lmc_index_table_fini(&spaces->table);
     lmc_slab_fini(&spaces->slab);
-}
-
-static uint64_t hash_text(uint64_t state, uint64_t seed, lmc_slice text) {
-    const unsigned char *data = text.data;
-    for (size_t at = 0; at < text.size; at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, data + at, text.size - at < 8 ? text.size - at : 8);
-        state = lmc_mix(state ^ word, seed);
-    }
-    return lmc_mix(state ^ text.size, seed);
 }
 
 static bool is_space(const lmc_key_space *space, lmc_slice model, lmc_slice salt) {
@@ -81,8 +70,8 @@ static lmc_key_space *add(lmc_key_spaces *spaces, lmc_slice model, lmc_slice sal
 }
 
 lmc_key_space *lmc_key_spaces_get(lmc_key_spaces *spaces, lmc_slice model, lmc_slice salt) {
-    uint64_t hash = hash_text(spaces->seed[0], spaces->seed[1], model);
-    hash = hash_text(hash, spaces->seed[1], salt);
+    uint64_t hash = lmc_mix(lmc_hash_keyed(&spaces->seed, model.data, model.size),
+                            lmc_hash_keyed(&spaces->seed, salt.data, salt.size));
     uint32_t index = *lmc_index_table_bucket(&spaces->table, hash);
     while (index != 0) {
         lmc_key_space *space = lmc_key_spaces_at(spaces, index);

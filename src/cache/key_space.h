@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "base/hash.h"
 #include "cache/index_table.h"
 #include "cache/l1.h"
 #include "cache/slab.h"
@@ -28,7 +29,7 @@ struct lmc_key_space {
 typedef struct lmc_key_spaces {
     lmc_slab slab; /* of pointers */
     lmc_index_table table;
-    uint64_t seed[2];
+    lmc_hash_seed seed;
     size_t bytes; /* of the spaces themselves */
 } lmc_key_spaces;
 

@@ -42,7 +42,9 @@ static uint32_t add_object(reservation *r, size_t at, uint64_t hash, uint32_t *b
     if (object == 0) {
         lmc_extents_give(&r->l1->extents, extent);
         r->no_memory = true;
+        return 0;
     }
+    lmc_chunk_touch(&r->l1->table, lmc_object_at(&r->l1->table, object)->chunk);
     return object;
 }
 

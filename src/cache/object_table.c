@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "cache/mix.h"
 
 #define PREFETCH_AHEAD 32
@@ -11,7 +10,8 @@
 static uint64_t hash_of(const lmc_object_table *table, const uint8_t *hash, uint32_t space) {
     uint64_t words[2];
     memcpy(words, hash, sizeof words);
-    return lmc_mix(lmc_mix(words[0], table->seed[0]) ^ words[1] ^ space, table->seed[1]);
+    return lmc_mix(lmc_mix(words[0], table->seed.words[0]) ^ words[1] ^ space,
+                   table->seed.words[1]);
 }
 
 static uint64_t entry_hash(const void *owner, uint32_t index) {
@@ -26,8 +26,7 @@ static uint32_t *entry_next(const void *owner, uint32_t index) {
 lmc_status lmc_object_table_init(lmc_object_table *table, lmc_key_spaces *spaces,
                                  lmc_extents *extents, bool aged) {
     *table = (lmc_object_table){.spaces = spaces, .extents = extents, .aged = aged};
-    if (lmc_random(table->seed, sizeof table->seed) != LMC_OK)
-        return LMC_FAILED;
+    lmc_hash_seed_init(&table->seed);
     uint32_t max = extents->max_units < LMC_OBJECTS_MAX ? extents->max_units : LMC_OBJECTS_MAX;
     lmc_status status = lmc_slab_init(&table->chunks, sizeof(lmc_chunk), max);
     if (status == LMC_OK)

@@ -19,6 +19,7 @@
 #ifndef LMC_CACHE_OBJECT_TABLE_H
 #define LMC_CACHE_OBJECT_TABLE_H
 
+#include "base/hash.h"
 #include "cache/extents.h"
 #include "cache/index_table.h"
 #include "cache/key_space.h"
@@ -82,7 +83,7 @@ typedef struct lmc_object_table {
     bool aged; /* chunks are in the age list */
     uint32_t oldest, newest;
     uint32_t epoch;
-    uint64_t seed[2];
+    lmc_hash_seed seed;
     uint64_t resident, staging, read_locked; /* objects that can be found */
     uint64_t staging_bytes;                  /* logical */
 } lmc_object_table;

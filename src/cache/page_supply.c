@@ -143,6 +143,7 @@ static void run(void *arg) {
         supply->sleeping = true;
         lmc_cond_wait(&supply->wake, supply->lock);
         supply->sleeping = false;
+        supply->wakeups++;
     }
     lmc_lock_drop(supply->lock);
 }

@@ -43,6 +43,7 @@ typedef struct lmc_page_supply {
     lmc_cond wake, progress;
     lmc_thread thread;
     bool stopping, sleeping, warned;
+    uint64_t wakeups;
     uint32_t total_units;
     uint32_t claim_units;   /* size of a claim of the thread */
     uint32_t ahead_units;   /* free memory that the thread keeps ready */
