@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -70,7 +71,8 @@ void lmc_stop_signals_set_file(const char *path) {
 
 int lmc_stop_signals_wait(void) {
     unsigned char byte = 0;
-    while (read(pipe_fds[0], &byte, 1) < 0 && errno == EINTR)
+    struct pollfd readable = {.fd = pipe_fds[0], .events = POLLIN};
+    while (poll(&readable, 1, -1) <= 0 || read(pipe_fds[0], &byte, 1) <= 0)
         ;
     return byte;
 }
