@@ -113,8 +113,9 @@ static void reject_malformed(lmc_exchange *x, const lmc_error *error) {
     uint64_t suppressed;
     lmc_dispatch_count(x->dispatcher, LMC_COUNT_MALFORMED);
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_WARNING("%s: request not answered: %s (%llu more not shown)", x->operation->name,
-                    error->text, (unsigned long long)suppressed);
+        LMC_WARNING("request not answered: %s (%llu more not shown)",
+                    error->text[0] != '\0' ? error->text : x->operation->name,
+                    (unsigned long long)suppressed);
     leave(x, false);
 }
 
