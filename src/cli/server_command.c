@@ -1,0 +1,74 @@
+/* server: the words become a configuration, and that a server. */
+#include "base/log.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include "server/server.h"
+
+#define LMC_LOGGER "lmcache.cli"
+
+static void full_name(const lmc_cli *cli, lmc_buffer *name) {
+    lmc_buffer_printf(name, "%s server", cli->program);
+}
+
+static int print_text(lmc_cli *cli, lmc_buffer *text, int status) {
+    if (text->failed) {
+        LMC_ERROR("Command failed: out of memory");
+        status = LMC_EXIT_FAILED;
+    } else {
+        fwrite(text->data, 1, text->size, cli->out);
+    }
+    lmc_buffer_fini(text);
+    return status;
+}
+
+static int show_help(lmc_cli *cli) {
+    lmc_buffer name = LMC_BUFFER_INIT, text = LMC_BUFFER_INIT;
+    full_name(cli, &name);
+    if (!name.failed)
+        lmc_config_help(&text, name.data);
+    text.failed |= name.failed;
+    lmc_buffer_fini(&name);
+    return print_text(cli, &text, 0);
+}
+
+static int tell_usage(lmc_cli *cli, const lmc_error *error) {
+    lmc_buffer name = LMC_BUFFER_INIT, text = LMC_BUFFER_INIT;
+    full_name(cli, &name);
+    if (!name.failed)
+        lmc_config_usage(&text, name.data);
+    fprintf(cli->err, "%s%s: error: %s\n", text.data != NULL ? text.data : "",
+            name.data != NULL ? name.data : "server", error->text);
+    lmc_buffer_fini(&name);
+    lmc_buffer_fini(&text);
+    return LMC_EXIT_USAGE;
+}
+
+/* What --check-config prints is what GET /config would answer. */
+static int show_config(lmc_cli *cli, const lmc_config *config) {
+    lmc_buffer text = LMC_BUFFER_INIT;
+    for (size_t i = 0; i < config->notice_count; i++)
+        LMC_LOG(config->notices[i].level, "%s", config->notices[i].text);
+    if (lmc_config_render(config, LMC_CONFIG_HTTP, &text) != LMC_OK)
+        text.failed = true;
+    lmc_buffer_char(&text, '\n');
+    return print_text(cli, &text, 0);
+}
+
+int lmc_command_server(lmc_cli *cli, int count, char *const *words) {
+    static lmc_config config; /* a thread that a stop had to leave behind may still read it */
+    lmc_error error = LMC_ERROR_INIT;
+    int result = LMC_EXIT_FAILED;
+    lmc_status status = lmc_config_parse(&config, count, words, NULL, &error);
+    if (status == LMC_OK && !config.check_config)
+        return lmc_server_run(&config, cli->program);
+    if (status == LMC_OK)
+        result = show_config(cli, &config);
+    else if (status == LMC_DECLINED)
+        result = show_help(cli);
+    else if (status == LMC_MALFORMED)
+        result = tell_usage(cli, &error);
+    else
+        LMC_ERROR("%s", error.text);
+    lmc_config_fini(&config);
+    return result;
+}
