@@ -50,7 +50,8 @@ static void put_number(lmc_buffer *out, double value) {
         lmc_buffer_text(out, "NaN\n");
     } else if (isinf(value)) {
         lmc_buffer_text(out, value > 0 ? "+Inf\n" : "-Inf\n");
-    } else if (value == floor(value) && fabs(value) < EXACT_INTEGERS) {
+    } else if (value > -EXACT_INTEGERS && value < EXACT_INTEGERS &&
+               value == (double)(int64_t)value) {
         lmc_buffer_printf(out, "%" PRId64 "\n", (int64_t)value);
     } else {
         char digits[LMC_REAL_TEXT_MAX];
