@@ -1,11 +1,10 @@
 /* Every vector of grpc-messages.json through the protobuf codec, whole and damaged. */
-#include "rpc/golden_test.h"
-
-#include <ctype.h>
-#include <stdio.h>
+#include "support/golden.h"
 
 #include "base/error.h"
+#include "rpc/rpc.h"
 #include "support/alloc_fault.h"
+#include <ctype.h>
 
 /* Names that are not the snake case of the wire's; a prefix wraps the message into a field. */
 static const struct {

@@ -1,9 +1,8 @@
 /* Every vector of zmq-requests.json through the ZMQ codec, whole and damaged. */
-#include "rpc/golden_test.h"
-
-#include <stdio.h>
+#include "support/golden.h"
 
 #include "base/error.h"
+#include "rpc/rpc.h"
 #include "support/alloc_fault.h"
 
 /* Vectors in an older or looser spelling than the one we write. */
@@ -159,7 +158,7 @@ static void every_reply_decodes_and_encodes_back(void **state) {
 }
 
 static void check_cut(const exchange *e, size_t frame, size_t size) {
-    lmc_slice frames[LMC_FRAMES_MAX + 3];
+    lmc_slice frames[GOLDEN_FRAMES_MAX];
     size_t count = e->request.count - 2;
     memcpy(frames, e->request.frames + 2, count * sizeof frames[0]);
     frames[frame] = golden_copy(frames[frame].data, size);

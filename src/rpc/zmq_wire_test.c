@@ -1,10 +1,9 @@
 /* What the ZMQ codec takes, refuses and fills in, beyond the golden vectors. */
-#include "rpc/golden_test.h"
-
-#include <math.h>
+#include "support/golden.h"
 
 #include "base/error.h"
 #include "rpc/msgpack.h"
+#include "rpc/rpc.h"
 
 typedef struct fixture {
     lmc_arena arena;

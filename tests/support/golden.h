@@ -1,10 +1,10 @@
 /*
- * golden_test.h: the golden vectors, for the tests of this room.
+ * golden.h: the golden vectors (tests/golden), for unit tests.
  *
  * Everything here ends the test program when a file is missing or not what it should be.
  */
-#ifndef LMC_RPC_GOLDEN_TEST_H
-#define LMC_RPC_GOLDEN_TEST_H
+#ifndef LMC_TESTS_GOLDEN_H
+#define LMC_TESTS_GOLDEN_H
 
 /* clang-format off */
 #include <stdarg.h>
@@ -14,11 +14,11 @@
 #include <cmocka.h>
 /* clang-format on */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "rpc/rpc.h"
 
 static inline json_t *golden_load(const char *file) {
     char path[512];
@@ -52,9 +52,11 @@ static inline lmc_slice golden_copy(const void *data, size_t size) {
 
 static inline void golden_free(lmc_slice bytes) { free((void *)(uintptr_t)bytes.data); }
 
-/* The frames of one vector. */
+#define GOLDEN_FRAMES_MAX 12
+
+/* The frames of one vector: uid, operation, payloads. */
 typedef struct golden_frames {
-    lmc_slice frames[LMC_FRAMES_MAX + 3];
+    lmc_slice frames[GOLDEN_FRAMES_MAX];
     size_t count;
 } golden_frames;
 
@@ -63,7 +65,7 @@ static inline golden_frames golden_read_frames(const json_t *vector, const char 
     size_t i;
     json_t *hex;
     json_array_foreach(json_object_get(vector, member), i, hex) {
-        assert_true(read.count < sizeof read.frames / sizeof read.frames[0]);
+        assert_true(read.count < GOLDEN_FRAMES_MAX);
         read.frames[read.count++] = golden_bytes(json_string_value(hex));
     }
     return read;
