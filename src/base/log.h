@@ -83,6 +83,7 @@ static inline bool lmc_log_site_enabled(lmc_log_site *site, lmc_log_level level,
 #define LMC_INFO(...) LMC_LOG(LMC_LOG_INFO, __VA_ARGS__)
 #define LMC_WARNING(...) LMC_LOG(LMC_LOG_WARNING, __VA_ARGS__)
 #define LMC_ERROR(...) LMC_LOG(LMC_LOG_ERROR, __VA_ARGS__)
+#define LMC_CRITICAL(...) LMC_LOG(LMC_LOG_CRITICAL, __VA_ARGS__)
 
 /*
  * Rate limit for warnings that a peer can provoke: true at most once per second per site; what

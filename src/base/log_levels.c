@@ -117,11 +117,12 @@ bool lmc_log_set_level(const char *name, lmc_log_level level) {
     logger *found = find_or_add(name);
     if (found != NULL)
         found->level = (int)level;
-    if (strcmp(name, ROOT) == 0)
+    bool is_root = strcmp(name, ROOT) == 0;
+    if (is_root)
         root_level = (int)level;
     atomic_fetch_add(&lmc_log_generation, UINT32_C(1) << 8);
     lmc_lock_drop(&lock);
-    return found != NULL;
+    return found != NULL || is_root;
 }
 
 lmc_log_level lmc_log_level_of(const char *name) {
