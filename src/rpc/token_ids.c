@@ -74,3 +74,42 @@ bool lmc_mp_read_token_ids(lmc_mp_reader *reader, size_t count, uint32_t *ids,
     }
     return true;
 }
+
+static size_t written_size(const uint32_t *ids, size_t count) {
+    size_t size = count;
+    for (size_t i = 0; i < count; i++)
+        size += (size_t)(ids[i] >= 0x80) + (size_t)(ids[i] > UINT8_MAX) +
+                2 * (size_t)(ids[i] > UINT16_MAX);
+    return size;
+}
+
+static uint8_t *write_id(uint8_t *out, uint32_t id) {
+    if (id > UINT16_MAX) {
+        uint32_t swapped = __builtin_bswap32(id);
+        *out = 0xce;
+        memcpy(out + 1, &swapped, sizeof swapped);
+        return out + 5;
+    }
+    if (id > UINT8_MAX) {
+        out[0] = 0xcd;
+        out[1] = (uint8_t)(id >> 8);
+        out[2] = (uint8_t)id;
+        return out + 3;
+    }
+    if (id >= 0x80)
+        *out++ = 0xcc;
+    *out++ = (uint8_t)id;
+    return out;
+}
+
+void lmc_mp_write_token_ids(lmc_mp_writer *writer, const uint32_t *ids, size_t count) {
+    lmc_mp_write_array(writer, count);
+    if (writer->out == NULL) {
+        writer->size += written_size(ids, count);
+        return;
+    }
+    uint8_t *out = writer->out + writer->size;
+    for (size_t i = 0; i < count; i++)
+        out = write_id(out, ids[i]);
+    writer->size = (size_t)(out - writer->out);
+}

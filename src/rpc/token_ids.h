@@ -15,5 +15,7 @@
  * integers. */
 bool lmc_mp_read_token_ids(lmc_mp_reader *reader, size_t count, uint32_t *ids,
                            bool *out_of_range);
+/* The array of them, head included. */
+void lmc_mp_write_token_ids(lmc_mp_writer *writer, const uint32_t *ids, size_t count);
 
 #endif

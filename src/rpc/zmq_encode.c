@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "rpc/token_ids.h"
 #include "rpc/zmq_values.h"
 
 typedef lmc_mp_writer writer;
@@ -72,10 +73,7 @@ static void write_tokens(writer *w, const member_def *member, const void *value)
     const lmc_tokens *tokens = value;
     if (tokens->ids == NULL && tokens->count > 0)
         w->invalid = true;
-    size_t count = tokens->ids != NULL ? tokens->count : 0;
-    lmc_mp_write_array(w, count);
-    for (size_t i = 0; i < count; i++)
-        lmc_mp_write_int(w, tokens->ids[i]);
+    lmc_mp_write_token_ids(w, tokens->ids, tokens->ids != NULL ? tokens->count : 0);
 }
 
 static void write_ints(writer *w, const member_def *member, const void *value) {

@@ -527,6 +527,19 @@ static void a_client_sends_the_newest_arity(void **state) {
     assert_int_equal(count, 1);
 }
 
+static void token_ids_are_written_as_short_as_they_can_be(void **state) {
+    fixture *f = *state;
+    static const uint32_t ids[] = {0, 127, 128, 255, 256, 65535, 65536, UINT32_MAX};
+    f->request.lookup.key.token_ids = (lmc_tokens){ids, 8, false};
+    size_t count;
+    assert_int_equal(lmc_zmq_encode_request(lmc_operation_by_name(lmc_text("lookup")),
+                                            &f->request, &f->arena, f->frames, &count),
+                     LMC_OK);
+    lmc_slice expected = golden_bytes("98007fcc80ccffcd0100cdffffce00010000ceffffffffa5");
+    assert_non_null(memmem(f->frames[0].data, f->frames[0].size, expected.data, expected.size));
+    golden_free(expected);
+}
+
 static void operations_are_found_by_id_and_by_name(void **state) {
     (void)state;
     for (size_t i = 0; i < lmc_operation_count(); i++) {
@@ -598,6 +611,7 @@ int main(void) {
         TEST(bytes_in_pieces_go_out_as_one),
         TEST(a_reply_that_no_peer_could_read_is_not_written),
         TEST(a_client_sends_the_newest_arity),
+        TEST(token_ids_are_written_as_short_as_they_can_be),
         TEST(operations_are_found_by_id_and_by_name),
         TEST(an_operation_frame_that_does_not_decode_says_so),
     };
