@@ -223,37 +223,47 @@ static size_t count_labels(const lmc_family_spec *spec) {
     return count;
 }
 
-/* The index-th value of a list that is separated by '|'; false: there are not so many. */
-static bool known_value(const char *list, size_t index, lmc_slice *value) {
-    if (list == NULL)
+static size_t count_values(const char *list) {
+    size_t count = list != NULL;
+    for (; list != NULL && *list != '\0'; list++)
+        count += *list == '|';
+    return count;
+}
+
+/* The index-th value of a list that is separated by '|' and has so many. */
+static lmc_slice known_value(const char *list, size_t index) {
+    for (; index > 0; index--)
+        list += strcspn(list, "|") + 1;
+    return lmc_slice_of(list, strcspn(list, "|"));
+}
+
+static bool add_known(lmc_family *family, const lmc_slice *values) {
+    series_key key;
+    make_key(family, values, &key);
+    lmc_series *series = make_series(family, values, &key);
+    if (series == NULL)
         return false;
-    for (;;) {
-        size_t size = strcspn(list, "|");
-        *value = lmc_slice_of(list, size);
-        if (index-- == 0)
-            return true;
-        if (list[size] == '\0')
-            return false;
-        list += size + 1;
-    }
+    append_series(family, series);
+    add_to_chain(family, series);
+    family->series_count++;
+    return true;
 }
 
 /* Adds the series of all combinations of known values, the last label running fastest. */
-static bool add_known(lmc_family *family, size_t label, lmc_slice *values) {
-    if (label == family->label_count) {
-        series_key key;
-        if (!make_key(family, values, &key))
-            return false;
-        lmc_series *series = make_series(family, values, &key);
-        if (series == NULL)
-            return false;
-        append_series(family, series);
-        add_to_chain(family, series);
-        family->series_count++;
-        return true;
-    }
-    for (size_t i = 0; known_value(family->spec->known[label], i, &values[label]); i++) {
-        if (!add_known(family, label + 1, values))
+static bool add_all_known(lmc_family *family) {
+    const lmc_family_spec *spec = family->spec;
+    lmc_slice values[LMC_LABELS_MAX];
+    size_t combinations = 1;
+    for (size_t i = 0; i < family->label_count; i++)
+        combinations *= count_values(spec->known[i]);
+    for (size_t at = 0; at < combinations; at++) {
+        size_t rest = at;
+        for (size_t i = family->label_count; i-- > 0;) {
+            size_t count = count_values(spec->known[i]);
+            values[i] = known_value(spec->known[i], rest % count);
+            rest /= count;
+        }
+        if (!add_known(family, values))
             return false;
     }
     return true;
@@ -269,14 +279,14 @@ static bool init_family(lmc_metrics *metrics, lmc_family *family, const lmc_fami
     else if (family->series_max == 0)
         family->series_max = DEFAULT_SERIES_MAX;
 
-    lmc_slice values[LMC_LABELS_MAX];
-    if (!add_known(family, 0, values))
+    if (!add_all_known(family))
         return false;
     if (family->label_count == 0) {
         family->other = family->first;
         family->listed = true;
         return true;
     }
+    lmc_slice values[LMC_LABELS_MAX];
     for (size_t i = 0; i < family->label_count; i++)
         values[i] = lmc_text("other");
     series_key key;
