@@ -158,9 +158,12 @@ static bool take_next(scan *s) {
         return true;
     }
     if (value != NULL && options_table[id].metavar == NULL) {
-        char text[64];
-        snprintf(text, sizeof text, "%s: ignored explicit argument", options_table[id].name);
-        return usage_error(s, "argument ", text);
+        lmc_buffer text = LMC_BUFFER_INIT;
+        lmc_buffer_printf(&text, "%s: ignored explicit argument ", options_table[id].name);
+        lmc_repr_text(&text, lmc_text(value));
+        usage_error(s, "argument ", text.failed ? "" : text.data);
+        lmc_buffer_fini(&text);
+        return false;
     }
     return take_option(s, id, value);
 }

@@ -132,20 +132,10 @@ static lmc_status check_observability(lmc_parsing *parsing) {
     return text == NULL ? LMC_OK : lmc_error_set(parsing->error, LMC_INVALID, "%s", text);
 }
 
-/* The smallest settings that a person gets wrong without noticing. */
-static lmc_status note_loopback(lmc_parsing *parsing) {
-    const lmc_http_settings *http = &parsing->config->http;
-    if (http->no_http || strcmp(http->http_host, "127.0.0.1") != 0)
-        return LMC_OK;
-    return lmc_parsing_notice(
-        parsing, LMC_LOG_INFO,
-        "HTTP API bound to loopback only; pass --http-host 0.0.0.0 to expose it");
-}
-
 lmc_status lmc_check_sections(lmc_parsing *parsing) {
     static lmc_status (*const checks[])(lmc_parsing *) = {
-        check_workers, check_names,         check_plugin_config, choose_instance_id,
-        check_p2p,     check_observability, note_loopback,
+        check_workers,      check_names, check_plugin_config,
+        choose_instance_id, check_p2p,   check_observability,
     };
     parsing->config->mp.session_ttl_seconds = 600;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
