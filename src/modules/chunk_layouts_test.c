@@ -34,20 +34,19 @@ static lmc_engine_registration plain(void) {
 }
 
 static void expect_invalid(const lmc_engine_registration *r, const char *text) {
-    const lmc_chunk_layout *groups;
-    size_t count;
+    lmc_chunk_layouts layouts;
     lmc_error error = LMC_ERROR_INIT;
-    assert_int_equal(lmc_chunk_layouts(r, 4, &arena, &groups, &count, &error), LMC_INVALID);
+    assert_int_equal(lmc_chunk_layouts_read(r, 4, &arena, &layouts, &error), LMC_INVALID);
     assert_string_equal(error.text, text);
 }
 
 static const lmc_chunk_layout *expect_groups(const lmc_engine_registration *r,
                                              size_t expected) {
-    const lmc_chunk_layout *groups;
-    size_t count;
-    assert_int_equal(lmc_chunk_layouts(r, 4, &arena, &groups, &count, NULL), LMC_OK);
-    assert_int_equal(count, expected);
-    return groups;
+    lmc_chunk_layouts layouts;
+    assert_int_equal(lmc_chunk_layouts_read(r, 4, &arena, &layouts, NULL), LMC_OK);
+    assert_int_equal(layouts.group_count, expected);
+    assert_int_equal(layouts.tensors.count, 0);
+    return layouts.groups;
 }
 
 static void separate_planes_come_first(void **state) {
@@ -100,6 +99,30 @@ static void every_engine_group_is_an_object_group(void **state) {
     assert_true(g[2].extra);
 }
 
+static void kernel_groups_make_one_object_of_several_tensors(void **state) {
+    (void)state;
+    const lmc_kernel_group kernels[] = {
+        {.num_layers = 2, .hidden_dim_size = 8, .dtype_str = lmc_text("float16")},
+        {.present = LMC_KERNEL_GROUP_HAS_NUM_PHYSICAL_SLOTS,
+         .num_physical_slots = 1,
+         .num_layers = 1,
+         .hidden_dim_size = 3,
+         .dtype_str = lmc_text("uint8"),
+         .use_mla = true},
+    };
+    lmc_engine_registration r = plain();
+    lmc_chunk_layouts layouts;
+    r.kernel_groups = (lmc_kernel_group_list){kernels, 2};
+    assert_int_equal(lmc_chunk_layouts_read(&r, 4, &arena, &layouts, NULL), LMC_OK);
+    assert_int_equal(layouts.group_count, 1);
+    assert_int_equal(layouts.groups[0].size, 256 + 3);
+    assert_int_equal(layouts.groups[0].dims[0], 256 + 3);
+    assert_string_equal(layouts.groups[0].dtype, "uint8");
+    assert_int_equal(layouts.tensors.count, 2);
+    assert_int_equal(layouts.tensors.items[0].size, 256);
+    assert_int_equal(layouts.tensors.items[1].dim_count, 3);
+}
+
 static void what_cannot_be_laid_out_is_refused_by_name(void **state) {
     (void)state;
     lmc_engine_registration r = plain();
@@ -122,13 +145,24 @@ static void what_cannot_be_laid_out_is_refused_by_name(void **state) {
     expect_invalid(&r, "enable_l1_kvweave_quant is not supported");
 }
 
-static void every_listed_dtype_has_its_size(void **state) {
+static void every_dtype_that_clients_may_name_is_known(void **state) {
     (void)state;
-    assert_int_equal(lmc_dtype_size(lmc_text("bfloat16")), 2);
-    assert_int_equal(lmc_dtype_size(lmc_text("float8_e4m3fn")), 1);
-    assert_int_equal(lmc_dtype_size(lmc_text("double")), 8);
-    assert_int_equal(lmc_dtype_size(lmc_text("torch.float16")), 0);
-    assert_int_equal(lmc_dtype_size(lmc_text("")), 0);
+    static const struct {
+        const char *name;
+        uint32_t size;
+    } dtypes[] = {
+        {"uint8", 1},           {"int8", 1},        {"bool", 1},
+        {"float8_e4m3fn", 1},   {"float8_e5m2", 1}, {"float8_e4m3fnuz", 1},
+        {"float8_e5m2fnuz", 1}, {"float16", 2},     {"half", 2},
+        {"bfloat16", 2},        {"int16", 2},       {"float32", 4},
+        {"float", 4},           {"int32", 4},       {"float64", 8},
+        {"double", 8},          {"int64", 8},
+    };
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        lmc_engine_registration r = plain();
+        r.dtype_str = lmc_text(dtypes[i].name);
+        assert_int_equal(expect_groups(&r, 1)->item_size, dtypes[i].size);
+    }
 }
 
 int main(void) {
@@ -136,8 +170,9 @@ int main(void) {
         cmocka_unit_test(separate_planes_come_first),
         cmocka_unit_test(a_single_plane_has_three_dimensions),
         cmocka_unit_test(every_engine_group_is_an_object_group),
+        cmocka_unit_test(kernel_groups_make_one_object_of_several_tensors),
         cmocka_unit_test(what_cannot_be_laid_out_is_refused_by_name),
-        cmocka_unit_test(every_listed_dtype_has_its_size),
+        cmocka_unit_test(every_dtype_that_clients_may_name_is_known),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -12,23 +13,39 @@
 #define LMC_LOGGER "lmcache.transfer"
 
 static lmc_status create_engine_driven(lmc_build *build, void **self, lmc_error *error) {
-    lmc_context *context = lmc_build_context(build);
+    const lmc_context *context = lmc_build_context(build);
     const char *mode = context->config->mp.supported_transfer_mode;
-    *self = context;
-    if (strcmp(mode, "auto") == 0 || strcmp(mode, "engine_driven") == 0)
-        return LMC_OK;
-    lmc_error_set(error, LMC_DECLINED, "--supported-transfer-mode is %s", mode);
-    return LMC_DECLINED;
+    if (strcmp(mode, "auto") != 0 && strcmp(mode, "engine_driven") != 0) {
+        lmc_error_set(error, LMC_DECLINED, "--supported-transfer-mode is %s", mode);
+        return LMC_DECLINED;
+    }
+    lmc_engine_driven *module = calloc(1, sizeof *module);
+    if (module == NULL)
+        return LMC_NO_MEMORY;
+    *module = (lmc_engine_driven){context, context->cache, lmc_tensor_shapes_create()};
+    if (module->shapes == NULL) {
+        free(module);
+        return LMC_NO_MEMORY;
+    }
+    *self = module;
+    return LMC_OK;
+}
+
+static void close_engine_driven(void *self) {
+    lmc_engine_driven *module = self;
+    lmc_tensor_shapes_destroy(module->shapes);
+    free(module);
 }
 
 /* ---- liveness ---- */
 
 static void touch_instance(void *self, int64_t instance_id) {
-    const lmc_context *context = self;
-    lmc_cache_touch_instance(context->cache, instance_id, 0);
+    const lmc_engine_driven *module = self;
+    lmc_cache_touch_instance(module->cache, instance_id, 0);
 }
 
 typedef struct reaping {
+    const lmc_engine_driven *module;
     void (*found)(void *arg, int64_t instance_id);
     void *arg;
 } reaping;
@@ -37,20 +54,21 @@ static void report_reaped(void *arg, int64_t instance_id) {
     const reaping *r = arg;
     LMC_WARNING("instance %lld has been silent for too long; its registration is dropped",
                 (long long)instance_id);
+    lmc_tensor_shapes_forget(r->module->shapes, instance_id);
     r->found(r->arg, instance_id);
 }
 
 static void reap_stale_instances(void *self, int64_t reap_timeout_ns, int64_t grace_ns,
                                  void (*found)(void *arg, int64_t instance_id), void *arg) {
-    const lmc_context *context = self;
-    reaping r = {found, arg};
-    lmc_cache_reap(context->cache, LMC_TRANSFER_ENGINE_DRIVEN, reap_timeout_ns, grace_ns,
+    const lmc_engine_driven *module = self;
+    reaping r = {module, found, arg};
+    lmc_cache_reap(module->cache, LMC_TRANSFER_ENGINE_DRIVEN, reap_timeout_ns, grace_ns,
                    report_reaped, &r);
 }
 
 static int64_t tracked_instance_count(void *self) {
-    const lmc_context *context = self;
-    return (int64_t)lmc_cache_instance_count(context->cache, LMC_TRANSFER_ENGINE_DRIVEN);
+    const lmc_engine_driven *module = self;
+    return (int64_t)lmc_cache_instance_count(module->cache, LMC_TRANSFER_ENGINE_DRIVEN);
 }
 
 /* Nothing: this module's own reap has decided about the id, and a worker that has registered
@@ -79,12 +97,12 @@ static void write_meta(void *arg, const lmc_instance_report *row) {
 }
 
 static lmc_status report_engine_driven(void *self, lmc_writer *writer) {
-    const lmc_context *context = self;
+    const lmc_engine_driven *module = self;
     lmc_write_list_begin(writer, "registered_non_cuda_instance_ids");
-    lmc_cache_each_instance(context->cache, LMC_TRANSFER_ENGINE_DRIVEN, write_id, writer);
+    lmc_cache_each_instance(module->cache, LMC_TRANSFER_ENGINE_DRIVEN, write_id, writer);
     lmc_write_list_end(writer);
     lmc_write_object_begin(writer, "non_cuda_context_meta");
-    lmc_cache_each_instance(context->cache, LMC_TRANSFER_ENGINE_DRIVEN, write_meta, writer);
+    lmc_cache_each_instance(module->cache, LMC_TRANSFER_ENGINE_DRIVEN, write_meta, writer);
     lmc_write_object_end(writer);
     return LMC_OK;
 }
@@ -129,6 +147,7 @@ const lmc_module_class lmc_engine_driven_transfer_module = {
     .size = sizeof(lmc_module_class),
     .name = "EngineDrivenTransferModule",
     .create = create_engine_driven,
+    .close = close_engine_driven,
     .report_status = report_engine_driven,
     .operations = operations,
     .liveness = &liveness,

@@ -12,6 +12,13 @@
 
 #include "cache/cache.h"
 #include "module/context.h"
+#include "modules/tensor_shapes.h"
+
+typedef struct lmc_engine_driven {
+    const lmc_context *context;
+    lmc_cache *cache;
+    lmc_tensor_shapes *shapes;
+} lmc_engine_driven;
 
 /* engine_register.c; request loop, they do not wait */
 void lmc_engine_register(void *self, lmc_call *call);

@@ -4,8 +4,9 @@
 #include "rpc/msgpack.h"
 
 #define CHUNKS 3
-#define CHUNK_BYTES (2 * 2 * FIXTURE_CHUNK * 8 * 2) /* planes, layers, slots, hidden, float16 \
-                                                     */
+#define CHUNK_BYTES                                                           \
+    (2 * 2 * FIXTURE_CHUNK * 8 * 2) /* planes, layers, slots, hidden, float16 \
+                                     */
 
 static uint32_t tokens[CHUNKS * FIXTURE_CHUNK];
 

@@ -12,12 +12,13 @@
 
 typedef lmc_register_kv_cache_engine_driven_context_reply register_reply;
 
+static bool has_pool(lmc_cache *cache) {
+    return lmc_l1_pool_name(lmc_cache_l1(cache))[0] != '\0';
+}
+
 static void answer_pool(lmc_cache *cache, register_reply *reply) {
     lmc_l1 *l1 = lmc_cache_l1(cache);
-    lmc_slice name = lmc_text(lmc_l1_pool_name(l1));
-    if (name.size == 0)
-        return;
-    reply->shm_name = name;
+    reply->shm_name = lmc_text(lmc_l1_pool_name(l1));
     reply->pool_size = (int64_t)lmc_l1_capacity(l1);
 }
 
@@ -49,8 +50,33 @@ static void answer_error(lmc_call *call, const lmc_engine_registration *r,
     lmc_complete(call, LMC_OK);
 }
 
+static lmc_status register_instance(const lmc_engine_driven *module, lmc_call *call,
+                                    lmc_instance_config *config, bool *created,
+                                    lmc_error *error) {
+    const lmc_engine_registration *r = lmc_call_request(call);
+    lmc_chunk_layouts layouts;
+    lmc_status status = lmc_chunk_layouts_read(r, lmc_cache_chunk_size(module->cache),
+                                               lmc_call_arena(call), &layouts, error);
+    if (status != LMC_OK)
+        return status;
+    config->groups = layouts.groups;
+    config->group_count = layouts.group_count;
+    config->by_copy = layouts.tensors.count > 0 || !has_pool(module->cache);
+    status =
+        lmc_cache_register(module->cache, config, lmc_call_connection(call), created, error);
+    if (status != LMC_OK || !*created)
+        return status;
+    lmc_tensor_shapes_forget(module->shapes,
+                             r->instance_id); /* of a registration that was reaped */
+    if (layouts.tensors.count > 0)
+        status = lmc_tensor_shapes_put(module->shapes, r->instance_id, &layouts.tensors);
+    if (status != LMC_OK)
+        lmc_cache_unregister(module->cache, r->instance_id);
+    return status;
+}
+
 void lmc_engine_register(void *self, lmc_call *call) {
-    const lmc_context *context = self;
+    const lmc_engine_driven *module = self;
     const lmc_engine_registration *r = lmc_call_request(call);
     register_reply *reply = lmc_call_reply(call);
     lmc_instance_config config = {.instance_id = r->instance_id,
@@ -61,28 +87,24 @@ void lmc_engine_register(void *self, lmc_call *call) {
                                   .use_mla = r->use_mla};
     lmc_error error = LMC_ERROR_INIT;
     bool created = false;
-    lmc_status status =
-        lmc_chunk_layouts(r, lmc_cache_chunk_size(context->cache), lmc_call_arena(call),
-                          &config.groups, &config.group_count, &error);
-    config.by_copy = lmc_l1_pool_name(lmc_cache_l1(context->cache))[0] == '\0';
-    if (status == LMC_OK)
-        status = lmc_cache_register(context->cache, &config, lmc_call_connection(call),
-                                    &created, &error);
+    lmc_status status = register_instance(module, call, &config, &created, &error);
     if (status != LMC_OK) {
         lmc_error_set(&error, status, "%s", lmc_status_name(status));
         answer_error(call, r, &error);
         return;
     }
-    lmc_unknown_ids_forget(context->unknown_ids, r->instance_id);
-    answer_pool(context->cache, reply);
+    lmc_unknown_ids_forget(module->context->unknown_ids, r->instance_id);
+    if (!config.by_copy)
+        answer_pool(module->cache, reply);
     if (created)
         log_registered(r, config.group_count, reply);
     lmc_complete(call, LMC_OK);
 }
 
 /* Both unregister operations drop the id wherever it is registered. */
-static void unregister(const lmc_context *context, int64_t instance_id) {
-    if (lmc_cache_unregister(context->cache, instance_id))
+static void unregister(const lmc_engine_driven *module, int64_t instance_id) {
+    lmc_tensor_shapes_forget(module->shapes, instance_id);
+    if (lmc_cache_unregister(module->cache, instance_id))
         LMC_INFO("Unregistered KV cache for GPU ID %lld", (long long)instance_id);
 }
 
@@ -104,11 +126,10 @@ void lmc_engine_unregister_kv_cache(void *self, lmc_call *call) {
  * engine waits for minutes, so the log says what to change on the engine's side.
  */
 void lmc_engine_refuse_register_kv_cache(void *self, lmc_call *call) {
-    const lmc_context *context = self;
+    const lmc_engine_driven *module = self;
     const lmc_register_kv_cache_request *r = lmc_call_request(call);
     static lmc_log_limit limit;
     uint64_t suppressed = 0;
-    bool has_pool = lmc_l1_pool_name(lmc_cache_l1(context->cache))[0] != '\0';
     if (lmc_log_allow(&limit, &suppressed))
         LMC_ERROR(
             "register_kv_cache of instance %lld (model %.*s) cannot be served: transfers "
@@ -117,7 +138,7 @@ void lmc_engine_refuse_register_kv_cache(void *self, lmc_call *call) {
             "LMCACHE_MP_TRANSFER_MODE=engine_driven in its environment)%s; the engine gets "
             "no answer (%llu more not shown)",
             (long long)r->instance_id, LMC_SLICE_ARGS(r->model_name),
-            has_pool ? "" : " and start this server with --shm-name NAME",
+            has_pool(module->cache) ? "" : " and start this server with --shm-name NAME",
             (unsigned long long)suppressed);
     lmc_complete(call, LMC_DECLINED);
 }

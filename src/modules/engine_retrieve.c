@@ -4,42 +4,89 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "dispatch/call_arena.h"
+#include "modules/engine_tensors.h"
 
 #define LMC_LOGGER "lmcache.transfer"
 
-static void log_retrieved(const lmc_context *context, const lmc_cache_key *key,
+static void log_retrieved(const lmc_engine_driven *module, const lmc_cache_key *key,
                           int64_t began_ns) {
     LMC_INFO("Retrieved %lld tokens in %.3f seconds",
-             (long long)lmc_engine_range_tokens(key, lmc_cache_chunk_size(context->cache)),
-             (double)(lmc_now(context->clock) - began_ns) / (double)LMC_NS_PER_S);
+             (long long)lmc_engine_range_tokens(key, lmc_cache_chunk_size(module->cache)),
+             (double)(lmc_now(module->context->clock) - began_ns) / (double)LMC_NS_PER_S);
+}
+
+/* What a reply that points into L1 holds until its bytes are on their way. */
+typedef struct held_objects {
+    lmc_cache *cache;
+    lmc_transfer transfer;
+} held_objects;
+
+static void release_objects(void *arg) {
+    const held_objects *held = arg;
+    lmc_cache_finish_copy_out(held->cache, &held->transfer);
+}
+
+/* The chunks go with the reply, in pickle form. */
+static lmc_status answer_tensors(const lmc_engine_driven *module, lmc_call *call,
+                                 const held_objects *held) {
+    const lmc_prepare_retrieve_request *request = lmc_call_request(call);
+    lmc_prepare_retrieve_reply *reply = lmc_call_reply(call);
+    lmc_arena *arena = lmc_call_arena(call);
+    lmc_object_tensors tensors;
+    lmc_tensor_lists lists;
+    lmc_status status =
+        lmc_tensor_shapes_get(module->shapes, request->instance_id, arena, &tensors);
+    if (status == LMC_OK)
+        status = lmc_tensors_of_slots(lmc_cache_l1(module->cache), &held->transfer, &tensors,
+                                      arena, &lists);
+    if (status == LMC_OK)
+        status = lmc_tensors_write(&lists, arena, &reply->data);
+    if (status == LMC_OK)
+        reply->context = lmc_slot_context(module->cache, &(lmc_transfer){0}, false, arena);
+    return status;
+}
+
+/* The chunks stay in the pool, held until commit_retrieve. */
+static lmc_status answer_slots(const lmc_engine_driven *module, lmc_call *call,
+                               const held_objects *held) {
+    lmc_prepare_retrieve_reply *reply = lmc_call_reply(call);
+    reply->context =
+        lmc_slot_context(module->cache, &held->transfer, false, lmc_call_arena(call));
+    return reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
 }
 
 void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
-    const lmc_context *context = self;
+    const lmc_engine_driven *module = self;
     const lmc_prepare_retrieve_request *request = lmc_call_request(call);
     lmc_prepare_retrieve_reply *reply = lmc_call_reply(call);
-    int64_t began = lmc_now(context->clock);
+    int64_t began = lmc_now(module->context->clock);
     lmc_error error = LMC_ERROR_INIT;
-    lmc_transfer transfer = {0};
+    held_objects *held = lmc_call_alloc(call, sizeof *held);
+    if (held == NULL || !lmc_call_on_done(call, release_objects, held)) {
+        lmc_complete(call, LMC_NO_MEMORY);
+        return;
+    }
+    *held = (held_objects){.cache = module->cache};
     lmc_status status = lmc_cache_prepare_retrieve(
-        context->cache, &request->key, request->instance_id, lmc_call_connection(call), true,
-        lmc_call_arena(call), &transfer, &error);
+        module->cache, &request->key, request->instance_id, lmc_call_connection(call), true,
+        lmc_call_arena(call), &held->transfer, &error);
     if (status != LMC_OK) {
         lmc_fail(call, status, error.text);
         return;
     }
-    reply->context = lmc_slot_context(context->cache, &transfer, false, lmc_call_arena(call));
-    reply->success = reply->context.data != NULL;
-    if (reply->success)
-        log_retrieved(context, &request->key, began);
-    lmc_complete(call, LMC_OK);
+    status = held->transfer.by_copy ? answer_tensors(module, call, held)
+                                    : answer_slots(module, call, held);
+    reply->success = status == LMC_OK;
+    if (status == LMC_OK)
+        log_retrieved(module, &request->key, began);
+    lmc_complete(call, status);
 }
 
 void lmc_engine_commit_retrieve(void *self, lmc_call *call) {
-    const lmc_context *context = self;
+    const lmc_engine_driven *module = self;
     const lmc_commit_retrieve_request *request = lmc_call_request(call);
     lmc_commit_retrieve_reply *reply = lmc_call_reply(call);
-    lmc_cache_commit_retrieve(context->cache, &request->key, request->instance_id,
+    lmc_cache_commit_retrieve(module->cache, &request->key, request->instance_id,
                               lmc_call_connection(call));
     reply->success = true; /* also when there was nothing to release */
     lmc_complete(call, LMC_OK);
