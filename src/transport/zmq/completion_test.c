@@ -62,7 +62,6 @@ static void a_call_may_end_after_its_client_has_left(void **state) {
     assert_int_equal(d->closed_count, 0); /* not before its call has ended */
     lmc_complete(d->kept[0], LMC_OK);
     AWAIT_COUNT(&d->closed_count, 1);
-    AWAIT_STAT(d, unreachable, 1);
     ask(other, "00|18", "00|18|a24f4b");
     assert_int_equal(door_stats(d).in_flight, 0);
     client_close(d, other);

@@ -151,6 +151,7 @@ static void frame_gone(void *data, void *hint) {
     (void)data;
     lmc_zmq_buffer *buffer = hint;
     lmc_zmq_replies *replies = buffer->replies;
+    (void)atomic_load_explicit(&replies->given, memory_order_acquire);
     lmc_zmq_peer *peer = buffer->peer;
     uncount(replies, peer, buffer->size);
     lmc_zmq_peer_drop(peer);
