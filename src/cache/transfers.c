@@ -87,9 +87,10 @@ static lmc_status make_room(transfer *t, lmc_transfer *out) {
     t->grid = lmc_arena_array(t->arena, cells + 1, sizeof(*t->grid));
     t->refs = lmc_arena_array(t->arena, cells + 1, sizeof(*t->refs));
     t->places = lmc_arena_array(t->arena, cells + 1, sizeof(*t->places));
+    if (t->grid != NULL)
+        memset(t->grid, 0, cells * sizeof(*t->grid));
     if (copies == NULL || t->grid == NULL || t->refs == NULL || t->places == NULL)
         return LMC_NO_MEMORY;
-    memset(t->grid, 0, cells * sizeof(*t->grid));
     memcpy(copies, t->view.layout->groups, groups * sizeof(*copies));
     out->groups = copies;
     out->group_count = groups;
