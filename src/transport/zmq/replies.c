@@ -133,6 +133,10 @@ static void keep_or_release(lmc_zmq_replies *replies, lmc_zmq_buffer *buffer) {
 
 /* ---- counting ---- */
 
+static _Atomic uint32_t given;
+
+void lmc_zmq_replies_give(void) { atomic_fetch_add_explicit(&given, 1, memory_order_release); }
+
 static bool count(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t size) {
     size_t of_peer = atomic_fetch_add_explicit(&peer->unread, size, memory_order_relaxed);
     size_t of_all = atomic_fetch_add_explicit(&replies->unread, size, memory_order_relaxed);
@@ -149,9 +153,9 @@ static void uncount(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t size) {
 /* libzmq has sent the frame, or dropped it with its connection; any thread of libzmq's. */
 static void frame_gone(void *data, void *hint) {
     (void)data;
+    (void)atomic_load_explicit(&given, memory_order_acquire);
     lmc_zmq_buffer *buffer = hint;
     lmc_zmq_replies *replies = buffer->replies;
-    (void)atomic_load_explicit(&replies->given, memory_order_acquire);
     lmc_zmq_peer *peer = buffer->peer;
     uncount(replies, peer, buffer->size);
     lmc_zmq_peer_drop(peer);

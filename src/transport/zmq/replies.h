@@ -16,7 +16,6 @@ typedef struct lmc_zmq_buffer lmc_zmq_buffer;
 typedef struct lmc_zmq_replies {
     size_t peer_max, total_max, reuse_max; /* bytes */
     _Atomic size_t unread;                 /* bytes of counted frames */
-    _Atomic uint32_t given;                /* see lmc_zmq_replies_give() */
     lmc_lock lock;                         /* guards the rest */
     lmc_zmq_buffer *kept;                  /* latest first */
     size_t kept_bytes;
@@ -34,12 +33,10 @@ lmc_status lmc_zmq_replies_frame(lmc_zmq_replies *replies, lmc_zmq_peer *peer, s
                                  zmq_msg_t *frame, void **data);
 
 /*
- * Before frames go to libzmq. It orders what was written here before what happens when it lets go
- * of them, but no tool that checks our ordering sees inside it.
+ * Before frames go to libzmq. It orders what was written here before what happens when it lets
+ * go of them, but no tool that checks our ordering sees inside it.
  */
-static inline void lmc_zmq_replies_give(lmc_zmq_replies *replies) {
-    atomic_fetch_add_explicit(&replies->given, 1, memory_order_release);
-}
+void lmc_zmq_replies_give(void);
 
 /* Frees kept buffers unless some were used since the last call; true while some are kept. */
 bool lmc_zmq_replies_tidy(lmc_zmq_replies *replies);

@@ -217,7 +217,7 @@ static void send_reply(lmc_zmq_request *request) {
     zmq_msg_t *parts[] = {&request->id, &request->uid, &request->operation, &request->result};
     size_t count = request->has_result ? 4 : 3;
     if (count == 4)
-        lmc_zmq_replies_give(&transport->replies);
+        lmc_zmq_replies_give();
     for (size_t i = 0; i < count; i++) {
         int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
         if (zmq_msg_send(parts[i], transport->router, flags) < 0) {
