@@ -63,7 +63,7 @@ static void a_call_may_end_after_its_client_has_left(void **state) {
     lmc_complete(d->kept[0], LMC_OK);
     AWAIT_COUNT(&d->closed_count, 1);
     ask(other, "00|18", "00|18|a24f4b");
-    assert_int_equal(door_stats(d).in_flight, 0);
+    door_await_idle(d);
     client_close(d, other);
 }
 
@@ -120,7 +120,7 @@ static void no_completion_is_slept_through(void **state) {
     atomic_store(&c.stop, true);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(door_stats(d).in_flight, 0);
+    door_await_idle(d);
     client_close(d, client);
 }
 

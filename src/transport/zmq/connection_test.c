@@ -80,7 +80,7 @@ static void requests_read_after_the_client_has_left_do_not_keep_it(void **state)
     while (door_stats(d).connections_open > 0)
         sched_yield();
     AWAIT_COUNT(&d->closed_count, (uint32_t)door_stats(d).connections);
-    assert_int_equal(door_stats(d).in_flight, 0);
+    door_await_idle(d);
 }
 
 static void connections_at_the_stop_are_not_reported_as_closed(void **state) {

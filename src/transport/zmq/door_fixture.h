@@ -185,6 +185,12 @@ static lmc_zmq_stats door_stats(door *d) {
     return stats;
 }
 
+/* A reply may be read before the loop has put its request away. */
+static inline void door_await_idle(door *d) {
+    while (door_stats(d).in_flight > 0 || door_stats(d).in_flight_bytes > 0)
+        sched_yield();
+}
+
 /* Waits until the counter has at least this value; the test's time limit ends a wait in vain.
  */
 #define AWAIT_STAT(d, member, value)       \
