@@ -36,6 +36,8 @@ void lmc_engine_commit_retrieve(void *self, lmc_call *call);
 /* Tokens of the full chunks of a key's range. */
 int64_t lmc_engine_range_tokens(const lmc_cache_key *key, uint32_t chunk_size);
 
+uint64_t lmc_engine_transfer_bytes(const lmc_transfer *transfer);
+
 /*
  * The MessagePack map that tells a client where its slots lie in the pool
  * (zmq-wire.md 7.5, 9.3), in the arena. `with_indices`: also which chunks they are. {NULL, 0}:

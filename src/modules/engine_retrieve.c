@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "dispatch/call_arena.h"
 #include "modules/engine_tensors.h"
+#include "observe/server_metrics.h"
 
 #define LMC_LOGGER "lmcache.transfer"
 
@@ -17,13 +18,14 @@ static void log_retrieved(const lmc_engine_driven *module, const lmc_cache_key *
 
 /* What a reply that points into L1 holds until its bytes are on their way. */
 typedef struct held_objects {
-    lmc_cache *cache;
+    const lmc_engine_driven *module;
     lmc_transfer transfer;
 } held_objects;
 
 static void release_objects(void *arg) {
     const held_objects *held = arg;
-    lmc_cache_finish_copy_out(held->cache, &held->transfer);
+    lmc_cache_finish_copy_out(held->module->cache, &held->transfer);
+    lmc_metrics_transfer_finished(held->module->context->metrics, LMC_TRANSFER_RETRIEVE, "cpu");
 }
 
 /* The chunks go with the reply, in pickle form. */
@@ -66,7 +68,8 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
         lmc_complete(call, LMC_NO_MEMORY);
         return;
     }
-    *held = (held_objects){.cache = module->cache};
+    *held = (held_objects){.module = module};
+    lmc_metrics_transfer_submitted(module->context->metrics, LMC_TRANSFER_RETRIEVE, "cpu");
     lmc_status status = lmc_cache_prepare_retrieve(
         module->cache, &request->key, request->instance_id, lmc_call_connection(call), true,
         lmc_call_arena(call), &held->transfer, &error);
@@ -77,8 +80,12 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
     status = held->transfer.by_copy ? answer_tensors(module, call, held)
                                     : answer_slots(module, call, held);
     reply->success = status == LMC_OK;
-    if (status == LMC_OK)
+    if (status == LMC_OK) {
+        lmc_metrics_chunks_loaded(module->context->metrics, request->key.worker_id,
+                                  request->key.model_name, request->key.cache_salt,
+                                  held->transfer.slot_count);
         log_retrieved(module, &request->key, began);
+    }
     lmc_complete(call, status);
 }
 

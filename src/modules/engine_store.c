@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "dispatch/call_arena.h"
 #include "modules/engine_tensors.h"
+#include "observe/server_metrics.h"
 
 #define LMC_LOGGER "lmcache.transfer"
 #define FILL_BATCH 256
@@ -16,6 +17,13 @@ int64_t lmc_engine_range_tokens(const lmc_cache_key *key, uint32_t chunk_size) {
     if (key->start < 0 || key->end <= key->start)
         return 0;
     return key->end / size * size - key->start / size * size;
+}
+
+uint64_t lmc_engine_transfer_bytes(const lmc_transfer *transfer) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < transfer->slot_count; i++)
+        bytes += transfer->groups[transfer->slots[i].group].size;
+    return bytes;
 }
 
 static void log_stored(const lmc_engine_driven *module, const lmc_cache_key *key,
@@ -106,7 +114,12 @@ static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call,
                                      lmc_call_connection(call), arena, &transfer, &error);
     if (status != LMC_OK)
         return status;
+    int64_t began = lmc_now(module->context->clock);
     size_t count = copy_batches(module->cache, &transfer, &tensors, &lists);
+    lmc_metrics_transfer_speed(module->context->metrics, LMC_TRANSFER_STORE,
+                               request->instance_id, "cpu", request->key.model_name,
+                               lmc_engine_transfer_bytes(&transfer),
+                               lmc_now(module->context->clock) - began);
     *stored = lists.count > 0 && count == transfer.slot_count;
     return LMC_OK;
 }
@@ -125,8 +138,10 @@ void lmc_engine_commit_store(void *self, lmc_call *call) {
     lmc_commit_store_reply *reply = lmc_call_reply(call);
     int64_t began = lmc_now(module->context->clock);
     bool stored = false;
+    lmc_metrics_transfer_submitted(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
     lmc_status status = request->data.size > 0 ? store_tensors(module, call, &stored)
                                                : commit_pool(module, call, &stored);
+    lmc_metrics_transfer_finished(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
     reply->success = stored;
     if (stored)
         log_stored(module, &request->key, began);

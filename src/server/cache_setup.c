@@ -2,29 +2,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "server/state.h"
 
-#define LMC_LOGGER "lmcache.storage"
-
 static int64_t seconds(double value) { return (int64_t)(value * (double)LMC_NS_PER_S); }
-
-static void log_lookup(void *arg, lmc_slice model, lmc_slice salt, uint64_t requested_tokens,
-                       uint64_t hit_tokens, uint64_t hit_keys, const char *early_exit) {
-    const lmc_server *server = arg;
-    uint64_t chunk = (uint64_t)server->config->mp.chunk_size;
-    (void)model;
-    (void)salt;
-    (void)hit_keys;
-    if (early_exit == NULL || *early_exit == '\0')
-        LMC_INFO("Prefetch request completed (L1+L2): %llu/%llu prefix hits",
-                 (unsigned long long)(hit_tokens / chunk),
-                 (unsigned long long)(requested_tokens / chunk));
-    else
-        LMC_DEBUG("lookup ended early: %s", early_exit);
-}
 
 static void fill_l1(const lmc_server *server, const lmc_l1_manager_config *manager,
                     lmc_l1_config *l1) {
@@ -45,7 +26,7 @@ static void fill_l1(const lmc_server *server, const lmc_l1_manager_config *manag
 lmc_status lmc_server_create_cache(lmc_server *server, lmc_error *error) {
     const lmc_mp_config *mp = &server->config->mp;
     const lmc_l1_manager_config *manager = &server->config->storage_manager.l1_managers[0];
-    lmc_cache_observer observer = {.arg = server, .lookup_done = log_lookup};
+    lmc_cache_observer observer = lmc_server_observer(server);
     lmc_cache_config config = {.chunk_size = (uint32_t)mp->chunk_size,
                                .read_ttl_ns = manager->read_ttl_seconds * LMC_NS_PER_S,
                                .write_ttl_ns = manager->write_ttl_seconds * LMC_NS_PER_S,

@@ -19,6 +19,11 @@ static lmc_status write_config(void *self, lmc_buffer *out) {
     return lmc_config_render(server->config, LMC_CONFIG_HTTP, out);
 }
 
+static lmc_status write_metrics(void *self, lmc_buffer *out) {
+    const lmc_server *server = self;
+    return lmc_server_metrics_write(server->metrics, server->config->mp.instance_id, out);
+}
+
 static lmc_status write_readiness(void *self, lmc_buffer *out, bool *ready) {
     return lmc_server_readiness(self, out, ready);
 }
@@ -73,6 +78,7 @@ lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error) {
     provider = (lmc_http_provider){.self = server,
                                    .write_status = write_status,
                                    .write_config = write_config,
+                                   .write_metrics = write_metrics,
                                    .write_readiness = write_readiness,
                                    .clear = clear,
                                    .each_loop = each_loop};

@@ -26,6 +26,7 @@ static lmc_status compose(lmc_server *server, lmc_error *error) {
     const lmc_module_class *const *classes = lmc_built_in_modules(&count);
     server->context = (lmc_context){.config = server->config,
                                     .cache = server->cache,
+                                    .metrics = server->metrics,
                                     .clock = &lmc_system_clock,
                                     .timers = server->timers,
                                     .liveness = lmc_liveness_create(),
@@ -77,6 +78,8 @@ static lmc_status bind_requests(lmc_server *server, lmc_error *error) {
     if (status == LMC_OK)
         status =
             lmc_zmq_transport_create(&options, server->dispatcher, &server->transport, error);
+    if (status == LMC_OK)
+        lmc_server_attach_metrics(server);
     return status;
 }
 
@@ -111,6 +114,8 @@ static void name_pool_for_second_signal(const lmc_server *server) {
 
 static lmc_status start_core(lmc_server *server, lmc_error *error) {
     lmc_status status = lmc_timers_create(&lmc_system_clock, &server->timers, error);
+    if (status == LMC_OK)
+        status = lmc_server_create_metrics(server, error);
     if (status == LMC_OK)
         status = lmc_server_create_cache(server, error);
     if (status == LMC_OK)

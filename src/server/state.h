@@ -13,6 +13,7 @@
 #include "dispatch/dispatcher.h"
 #include "module/composition.h"
 #include "module/context.h"
+#include "observe/server_metrics.h"
 #include "server/core_worker.h"
 #include "server/notify.h"
 #include "transport/zmq/transport.h"
@@ -28,6 +29,8 @@ typedef struct lmc_server {
     lmc_http *http;
     lmc_timers *timers;
     lmc_timer *watchdog;
+    lmc_metrics *metrics;
+    lmc_l1_source l1_source;
     lmc_cache *cache;
     lmc_context context;
     lmc_composition *composition;
@@ -38,6 +41,12 @@ typedef struct lmc_server {
     int exit_status;
     atomic_bool stopping;
 } lmc_server;
+
+/* metering.c: counters, and what a scrape reads from the parts once all of them are there. */
+lmc_status lmc_server_create_metrics(lmc_server *server, lmc_error *error);
+lmc_cache_observer lmc_server_observer(lmc_server *server);
+void lmc_server_attach_metrics(lmc_server *server);
+void lmc_server_destroy_metrics(lmc_server *server); /* after the HTTP door was closed */
 
 /* cache_setup.c: the cache core as the configuration wants it. */
 lmc_status lmc_server_create_cache(lmc_server *server, lmc_error *error);

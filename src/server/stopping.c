@@ -98,6 +98,7 @@ static void destroy_core(lmc_server *server) {
     lmc_registry_destroy(server->registry);
     lmc_timers_destroy(server->timers);
     lmc_server_destroy_http(server);
+    lmc_server_destroy_metrics(server);
 }
 
 void lmc_server_stop(lmc_server *server) {
