@@ -299,9 +299,10 @@ static lmc_status consume_all(scan *s) {
 
 lmc_status lmc_parse_command_line(lmc_parsing *parsing, int count, char *const *words) {
     scan s = {.parsing = parsing, .count = count > 0 ? (size_t)count : 0};
-    s.words = calloc(s.count + 1, sizeof *s.words);
-    if (s.words == NULL)
+    word *table = calloc(s.count + 1, sizeof *table);
+    if (table == NULL)
         return LMC_NO_MEMORY;
+    s.words = table;
     lmc_status status = classify_all(&s, words);
     if (status == LMC_OK)
         status = consume_all(&s);
@@ -311,6 +312,6 @@ lmc_status lmc_parse_command_line(lmc_parsing *parsing, int count, char *const *
     if (status == LMC_OK && s.unrecognized.failed)
         status = LMC_NO_MEMORY;
     lmc_buffer_fini(&s.unrecognized);
-    free(s.words);
+    free(table);
     return status;
 }

@@ -102,12 +102,13 @@ static lmc_status reject_unknown(const entry *e, const char **names, size_t coun
 static lmc_status check_fields(entry *e) {
     size_t unknown = 0;
     lmc_status status = LMC_OK;
+    const char *own = e->type < L1_TYPES ? own_fields[e->type] : "";
     const char **names = calloc(e->object->count + 1, sizeof *names);
     if (names == NULL)
         return LMC_NO_MEMORY;
     for (const lmc_json_value *at = e->object->first; at != NULL; at = at->next) {
         const char *name = at->name.data;
-        if (!lmc_word_in(shared_fields, name) && !lmc_word_in(own_fields[e->type], name))
+        if (!lmc_word_in(shared_fields, name) && !lmc_word_in(own, name))
             names[unknown++] = name;
     }
     if (unknown > 0)

@@ -103,20 +103,22 @@ size_t lmc_option_index(const char *flag);
 #define LMC_FIELD(member) offsetof(lmc_config, member)
 
 /* The commonest openings of a row. */
-#define LMC_VALUE(kind, name, member, path)                                          \
-    .flag = name, .form = LMC_FORM_VALUE, .type = kind, .offset = LMC_FIELD(member), \
-    .json = path
+#define LMC_VALUE(kind, name, member, path)                                              \
+    .flag = (name), .form = LMC_FORM_VALUE, .type = (kind), .offset = LMC_FIELD(member), \
+    .json = (path)
 #define LMC_TEXT(name, member, path) LMC_VALUE(LMC_TYPE_TEXT, name, member, path)
 #define LMC_INT(name, member, path) LMC_VALUE(LMC_TYPE_INT, name, member, path)
 #define LMC_FLOAT(name, member, path) LMC_VALUE(LMC_TYPE_FLOAT, name, member, path)
-#define LMC_FLAG_FORM(kind, name, member, path) \
-    .flag = name, .form = kind, .type = LMC_TYPE_BOOL, .offset = LMC_FIELD(member), .json = path
+#define LMC_FLAG_FORM(kind, name, member, path)                                         \
+    .flag = (name), .form = (kind), .type = LMC_TYPE_BOOL, .offset = LMC_FIELD(member), \
+    .json = (path)
 #define LMC_BOOL_PAIR(name, member, path) LMC_FLAG_FORM(LMC_FORM_BOOL_PAIR, name, member, path)
 #define LMC_SWITCH(name, member, path) \
     LMC_FLAG_FORM(LMC_FORM_STORE_TRUE, name, member, path), .initial = "false"
 #define LMC_SWITCH_OFF(name, member, path) \
     LMC_FLAG_FORM(LMC_FORM_STORE_FALSE, name, member, path), .initial = "true"
 /* A field that is shown and that no flag sets. */
-#define LMC_SHOWN(kind, member, path) .type = kind, .offset = LMC_FIELD(member), .json = path
+#define LMC_SHOWN(kind, member, path) \
+    .type = (kind), .offset = LMC_FIELD(member), .json = (path)
 
 #endif

@@ -11,7 +11,7 @@
 #define LMC_OLD_HASH_LOG(name, kind, member, new_name)                     \
     {                                                                      \
         LMC_VALUE(kind, name, observability.lookup_hash_log.member, NULL), \
-            .own = true, .hidden = true, .replaced_by = new_name           \
+            .own = true, .hidden = true, .replaced_by = (new_name)         \
     }
 
 const lmc_option lmc_observability_options[] = {

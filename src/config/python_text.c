@@ -6,7 +6,7 @@
 
 #include "base/json_writer.h"
 
-static void repr_ascii(lmc_buffer *out, unsigned char c, char quote) {
+static void repr_ascii(lmc_buffer *out, unsigned char c, unsigned char quote) {
     if (c == '\\' || c == quote)
         lmc_buffer_printf(out, "\\%c", c);
     else if (c == '\n' || c == '\r' || c == '\t')
@@ -28,7 +28,7 @@ void lmc_repr_text(lmc_buffer *out, lmc_slice text) {
         if (length == 0)
             lmc_buffer_printf(out, "\\udc%02x", at[i]);
         else if (length == 1)
-            repr_ascii(out, at[i], quote);
+            repr_ascii(out, at[i], (unsigned char)quote);
         else if (at[i] == 0xc2 && at[i + 1] <= 0xa0) /* C1 controls and the no-break space */
             lmc_buffer_printf(out, "\\x%02x", at[i + 1]);
         else
