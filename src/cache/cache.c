@@ -121,23 +121,20 @@ lmc_status lmc_cache_peek(lmc_cache *cache, lmc_slice request_id, int64_t *chunk
 
 void lmc_cache_wait(lmc_cache *cache, lmc_slice request_id, int64_t timeout_ns,
                     void (*done)(void *arg, lmc_status status, int64_t chunks), void *arg) {
-    for (;;) {
-        int64_t chunks;
-        lmc_status status = lmc_cache_query(cache, request_id, &chunks);
-        if (status == LMC_AGAIN && timeout_ns > 0)
+    int64_t chunks = 0;
+    lmc_status status;
+    do { /* again when the job finished between asking and parking */
+        status = lmc_cache_query(cache, request_id, &chunks);
+        if (status == LMC_AGAIN && timeout_ns > 0) {
             status = lmc_job_wait(&cache->sessions, request_id, timeout_ns, done, arg);
-        else if (status == LMC_OK || status == LMC_AGAIN) {
-            done(arg, status, chunks);
-            return;
+            if (status == LMC_OK)
+                return;
         }
-        if (status == LMC_OK)
-            return;
-        if (status == LMC_AGAIN) {
-            done(arg, status, 0);
-            return;
-        }
-    }
+    } while (status == LMC_DECLINED);
+    done(arg, status, chunks);
 }
+
+void lmc_cache_end_waits(lmc_cache *cache) { lmc_job_end_waits(&cache->sessions); }
 
 lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size) {
     lmc_status status = lmc_key_check(key, NULL);

@@ -36,6 +36,7 @@ typedef struct lmc_cache_config {
 typedef struct lmc_cache_observer {
     void *arg;
     lmc_l1_observer l1;
+    /* When an answer is delivered; early_exit "" = none. Abandoned lookups count nowhere. */
     void (*lookup_done)(void *arg, lmc_slice model, lmc_slice salt, uint64_t requested_tokens,
                         uint64_t hit_tokens, uint64_t hit_keys, const char *early_exit);
     void (*read_failed)(void *arg, lmc_slice model, size_t count, const char *reason);
@@ -71,6 +72,12 @@ lmc_status lmc_cache_peek(lmc_cache *cache, lmc_slice request_id, int64_t *chunk
  */
 void lmc_cache_wait(lmc_cache *cache, lmc_slice request_id, int64_t timeout_ns,
                     void (*done)(void *arg, lmc_status status, int64_t chunks), void *arg);
+/* Ends all waits, and every later one that would have to be parked, with LMC_CLOSED. */
+void lmc_cache_end_waits(lmc_cache *cache);
+/*
+ * Gives back what the lookup of this session still holds in the key's range, its readers per
+ * object (D38). Token ids may be only counted. LMC_INVALID: D1 causes; else LMC_OK.
+ */
 lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size);
 void lmc_cache_end_session(lmc_cache *cache, lmc_slice request_id);
 size_t lmc_cache_active_jobs(lmc_cache *cache);
@@ -135,7 +142,10 @@ void lmc_cache_each_instance(lmc_cache *cache, lmc_transfer_kind kind,
                              void (*visit)(void *arg, const lmc_instance_report *row),
                              void *arg);
 
-/* The transport tells which connections are open (D46). */
+/*
+ * The transport tells which connections closed (D46). Where a function takes a connection, 0
+ * means that the caller does not know it: nothing is changed about the one known.
+ */
 void lmc_cache_connection_closed(lmc_cache *cache, uint64_t connection);
 
 /* ---- transfers (worker_id present in the key) ---- */

@@ -180,6 +180,8 @@ static void an_open_connection_delays_reaping_to_the_grace(void **state) {
     fixture_init(&f);
     register_one(&f, 1, 1);
     assert_true(lmc_cache_touch_instance(f.cache, 1, 77));
+    assert_true(
+        lmc_cache_touch_instance(f.cache, 1, 0)); /* who does not know changes nothing */
     advance(&f, 3600);
     assert_int_equal(reap(&f).count, 0);
     advance(&f, 1);

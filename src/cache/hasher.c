@@ -5,6 +5,34 @@
 
 #include "base/bytes.h"
 
+/* Plain loops: the compiler turns them into byte shuffles of the widest vectors it may use. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define SWAP_TOKENS(tokens, count, out)  \
+    for (size_t i = 0; i < (count); i++) \
+    (out)[i] = __builtin_bswap32((tokens)[i])
+#else
+#define SWAP_TOKENS(tokens, count, out) memcpy(out, tokens, (count) * sizeof(*(out)))
+#endif
+
+static void swap_plain(const uint32_t *tokens, size_t count, uint32_t *out) {
+    SWAP_TOKENS(tokens, count, out);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void swap_avx2(const uint32_t *tokens, size_t count,
+                                                      uint32_t *out) {
+    SWAP_TOKENS(tokens, count, out);
+}
+#endif
+
+static lmc_token_swap best_swap(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        return swap_avx2;
+#endif
+    return swap_plain;
+}
+
 lmc_status lmc_hasher_init(lmc_hasher *hasher, uint32_t chunk_size) {
     static const uint8_t seed[12]; /* i64_be(0) || u32_be(0) */
     blake3_hasher blake3;
@@ -12,22 +40,14 @@ lmc_status lmc_hasher_init(lmc_hasher *hasher, uint32_t chunk_size) {
     blake3_hasher_update(&blake3, seed, sizeof(seed));
     blake3_hasher_finalize(&blake3, hasher->none, sizeof(hasher->none));
     hasher->chunk_size = chunk_size;
+    hasher->to_big_endian = best_swap();
     return lmc_random(&hasher->seed, sizeof(hasher->seed));
 }
 
-/* A plain loop, so that the compiler turns it into vector shuffles. */
-static void to_big_endian(const uint32_t *tokens, size_t count, uint32_t *out) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    for (size_t i = 0; i < count; i++)
-        out[i] = __builtin_bswap32(tokens[i]);
-#else
-    memcpy(out, tokens, count * sizeof(*out));
-#endif
-}
-
 /* One chunk. Prefix and tokens go in with one update as long as they fit the block. */
-static void hash_chunk(const uint8_t *previous, const uint32_t *tokens, size_t count,
-                       uint8_t *hash) {
+static void hash_chunk(const lmc_hasher *hasher, const uint8_t *previous,
+                       const uint32_t *tokens, uint8_t *hash) {
+    size_t count = hasher->chunk_size;
     struct {
         uint8_t prefix[LMC_HASH_SIZE];
         uint32_t tokens[LMC_HASH_BLOCK];
@@ -36,11 +56,11 @@ static void hash_chunk(const uint8_t *previous, const uint32_t *tokens, size_t c
     blake3_hasher_init(&blake3);
     memcpy(input.prefix, previous, LMC_HASH_SIZE);
     size_t first = count < LMC_HASH_BLOCK ? count : LMC_HASH_BLOCK;
-    to_big_endian(tokens, first, input.tokens);
+    hasher->to_big_endian(tokens, first, input.tokens);
     blake3_hasher_update(&blake3, &input, LMC_HASH_SIZE + first * sizeof(uint32_t));
     for (size_t done = first; done < count;) {
         size_t more = count - done < LMC_HASH_BLOCK ? count - done : LMC_HASH_BLOCK;
-        to_big_endian(tokens + done, more, input.tokens);
+        hasher->to_big_endian(tokens + done, more, input.tokens);
         blake3_hasher_update(&blake3, input.tokens, more * sizeof(uint32_t));
         done += more;
     }
@@ -52,7 +72,7 @@ void lmc_hasher_run(const lmc_hasher *hasher, const uint8_t *previous, const uin
     const uint8_t *chained = previous != NULL ? previous : hasher->none;
     for (size_t i = 0; i < chunks; i++) {
         uint8_t *hash = hashes + i * LMC_HASH_SIZE;
-        hash_chunk(chained, tokens + i * hasher->chunk_size, hasher->chunk_size, hash);
+        hash_chunk(hasher, chained, tokens + i * hasher->chunk_size, hash);
         chained = hash;
     }
 }

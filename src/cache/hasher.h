@@ -17,10 +17,13 @@
 
 #define LMC_HASH_BLOCK 1024 /* tokens converted at a time */
 
+typedef void (*lmc_token_swap)(const uint32_t *tokens, size_t count, uint32_t *out);
+
 typedef struct lmc_hasher {
-    uint32_t chunk_size;         /* tokens */
-    uint8_t none[LMC_HASH_SIZE]; /* what chunk 0 is chained on */
-    uint64_t seed;               /* of the marks; secret, new per process */
+    uint32_t chunk_size;          /* tokens */
+    uint8_t none[LMC_HASH_SIZE];  /* what chunk 0 is chained on */
+    uint64_t seed;                /* of the marks; secret, new per process */
+    lmc_token_swap to_big_endian; /* the fastest of this machine */
 } lmc_hasher;
 
 lmc_status lmc_hasher_init(lmc_hasher *hasher, uint32_t chunk_size);

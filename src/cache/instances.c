@@ -57,13 +57,16 @@ static void set_orphan(lmc_instances *instances, lmc_instance *instance, bool or
         lease ? lmc_now(instances->clock) + instances->config.disconnect_lease_ns : 0;
 }
 
-/* A request named it, perhaps one that was on its way when its connection closed. */
+/*
+ * A request named it, perhaps one that was on its way when its connection closed. Who does not
+ * know the connection (0) changes nothing about it.
+ */
 static void name_instance(lmc_instances *instances, lmc_instance *instance,
                           uint64_t connection) {
     instance->last_seen_ns = lmc_now(instances->clock);
-    if (instance->connection == connection && instance->orphan_due_ns == 0)
+    if (connection == 0 || (instance->connection == connection && instance->orphan_due_ns == 0))
         return;
-    bool gone = connection != 0 && lmc_closed_has(&instances->closed, connection);
+    bool gone = lmc_closed_has(&instances->closed, connection);
     instance->connection = gone ? 0 : connection;
     set_orphan(instances, instance, gone);
 }

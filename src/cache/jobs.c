@@ -111,7 +111,9 @@ static lmc_status park(lmc_sessions *sessions, lmc_slice request_id, lmc_waiter 
     lmc_session *session = lmc_session_find(sessions, request_id);
     if (session == NULL || session->job_state != LMC_JOB_PENDING)
         return LMC_DECLINED;
-    if (sessions->closed || !start_sweep(sessions))
+    if (sessions->waits_ended)
+        return LMC_CLOSED;
+    if (!start_sweep(sessions))
         return LMC_AGAIN;
     lmc_link_append(&session->waiters, &waiter->of_session);
     lmc_link_append(&sessions->waiters, &waiter->of_all);
@@ -138,6 +140,17 @@ lmc_status lmc_job_wait(lmc_sessions *sessions, lmc_slice request_id, int64_t ti
     if (status != LMC_OK)
         free(waiter);
     return status;
+}
+
+void lmc_job_end_waits(lmc_sessions *sessions) {
+    lmc_leftovers left = {0};
+    lmc_link *first;
+    lmc_lock_take(&sessions->lock);
+    sessions->waits_ended = true;
+    while ((first = lmc_link_first(&sessions->waiters)) != NULL)
+        lmc_waiter_end(LMC_OWNER(first, lmc_waiter, of_all), LMC_CLOSED, 0, &left);
+    lmc_lock_drop(&sessions->lock);
+    lmc_leftovers_finish(sessions, &left);
 }
 
 size_t lmc_job_count(lmc_sessions *sessions) {

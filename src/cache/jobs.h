@@ -38,10 +38,11 @@ lmc_status lmc_job_query(lmc_sessions *sessions, lmc_slice request_id, bool cons
                          int64_t *chunks);
 /*
  * Parks a waiter for a pending job. LMC_OK: done will be called. LMC_DECLINED: nothing to wait
- * for, query again. LMC_AGAIN: no waiter could be parked.
+ * for, query again. LMC_AGAIN: no waiter could be parked. LMC_CLOSED: waits have been ended.
  */
 lmc_status lmc_job_wait(lmc_sessions *sessions, lmc_slice request_id, int64_t timeout_ns,
                         void (*done)(void *arg, lmc_status status, int64_t chunks), void *arg);
+void lmc_job_end_waits(lmc_sessions *sessions);
 size_t lmc_job_count(lmc_sessions *sessions);
 
 #endif

@@ -179,6 +179,25 @@ static void waiters_end_with_their_time_their_session_or_the_cache(void **state)
     assert_int_equal(closed.status, LMC_CLOSED);
 }
 
+static void ended_waits_do_not_start_again(void **state) {
+    (void)state;
+    cache_fixture f;
+    fixture_init(&f);
+    outcome seen = {0};
+    lmc_ticket ticket = begin(&f, "r");
+    lmc_cache_wait(f.cache, lmc_text("r"), 200 * S, note, &seen);
+    lmc_cache_end_waits(f.cache);
+    assert_int_equal(seen.calls, 1);
+    assert_int_equal(seen.status, LMC_CLOSED);
+    lmc_cache_wait(f.cache, lmc_text("r"), 200 * S, note, &seen);
+    assert_int_equal(seen.calls, 2);
+    assert_int_equal(seen.status, LMC_CLOSED);
+    finish(&f, &ticket, 4, NULL);
+    lmc_cache_wait(f.cache, lmc_text("r"), 200 * S, note, &seen);
+    assert_int_equal(seen.chunks, 4); /* a known answer is still given */
+    fixture_fini(&f);
+}
+
 /* With the machine's clock: nobody ticks. */
 static void a_timeout_needs_no_tick(void **state) {
     (void)state;
@@ -291,6 +310,7 @@ int main(void) {
         cmocka_unit_test(a_known_answer_is_given_at_once),
         cmocka_unit_test(waiters_are_called_when_the_job_finishes),
         cmocka_unit_test(waiters_end_with_their_time_their_session_or_the_cache),
+        cmocka_unit_test(ended_waits_do_not_start_again),
         cmocka_unit_test(a_timeout_needs_no_tick),
         cmocka_unit_test(old_sessions_make_room_for_new_ones),
         cmocka_unit_test(a_session_keeps_hashes_not_tokens),

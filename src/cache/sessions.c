@@ -438,7 +438,7 @@ void lmc_sessions_fini(lmc_sessions *sessions) {
         return;
     lmc_leftovers left = {0};
     lmc_lock_take(&sessions->lock);
-    sessions->closed = true;
+    sessions->closed = sessions->waits_ended = true;
     lmc_lock_drop(&sessions->lock);
     lmc_timers_destroy(sessions->timers);
     lmc_lock_take(&sessions->lock);

@@ -93,7 +93,7 @@ typedef struct lmc_sessions {
     uint64_t last_generation;
     lmc_timers *timers; /* created with the first parked waiter */
     lmc_timer *sweep;   /* runs while there are waiters */
-    bool closed;
+    bool closed, waits_ended;
     /* Called without locks for every job whose answer is delivered; may be NULL. */
     void (*consumed)(void *arg, const lmc_job_result *result);
     void *consumed_arg;
