@@ -53,14 +53,16 @@ bool lmc_mp_read_bytes(lmc_mp_reader *reader, lmc_slice *bytes);
 bool lmc_mp_read_ext(lmc_mp_reader *reader, int8_t *type, lmc_slice *bytes);
 bool lmc_mp_read_array(lmc_mp_reader *reader, size_t *count); /* then `count` values follow */
 bool lmc_mp_read_map(lmc_mp_reader *reader, size_t *count);   /* then `count` keys and values */
-bool lmc_mp_skip(lmc_mp_reader *reader);                      /* one value of any kind */
+bool lmc_mp_skip(lmc_mp_reader *reader); /* one value of any kind; texts in it are UTF-8 */
 /* One value of any kind, as it lies. */
 bool lmc_mp_read_raw(lmc_mp_reader *reader, lmc_slice *value);
+/* One map whose keys are texts, as it lies. */
+bool lmc_mp_read_raw_map(lmc_mp_reader *reader, lmc_slice *map);
 
 /* Looks a text key up in a map; the reader then stands at its value (the last one when
  * repeated). False: no such key, or `map` is not a map. */
 bool lmc_mp_find(lmc_slice map, const char *key, lmc_mp_reader *value);
-/* True when the bytes are exactly one map. */
+/* True when the bytes are exactly one map whose keys are texts. */
 bool lmc_mp_is_map(lmc_slice bytes);
 
 typedef struct lmc_mp_writer {

@@ -201,6 +201,7 @@ bool lmc_mp_read_map(lmc_mp_reader *reader, size_t *count) {
 /* Steps over a scalar; for an array or a map says how many values follow. */
 static bool step(lmc_mp_reader *reader, uint64_t *children) {
     head found;
+    lmc_slice run;
     *children = 0;
     if (!read_head(reader, &found))
         return false;
@@ -208,9 +209,10 @@ static bool step(lmc_mp_reader *reader, uint64_t *children) {
         *children = found.value;
     else if (found.type == LMC_MP_MAP)
         *children = found.value * 2;
-    else if (found.type == LMC_MP_TEXT || found.type == LMC_MP_BYTES ||
-             found.type == LMC_MP_EXT)
-        return read_run(reader, &found, &(lmc_slice){0});
+    else if (found.type == LMC_MP_BYTES || found.type == LMC_MP_EXT)
+        return read_run(reader, &found, &run);
+    else if (found.type == LMC_MP_TEXT)
+        return read_run(reader, &found, &run) && lmc_slice_is_utf8(run);
     return *children <= lmc_mp_left(reader);
 }
 
@@ -264,8 +266,21 @@ bool lmc_mp_find(lmc_slice map, const char *key, lmc_mp_reader *value) {
     return found;
 }
 
+bool lmc_mp_read_raw_map(lmc_mp_reader *reader, lmc_slice *map) {
+    const uint8_t *start = reader->at;
+    size_t count;
+    lmc_slice key;
+    if (!lmc_mp_read_map(reader, &count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!lmc_mp_read_text(reader, &key) || !lmc_mp_skip(reader))
+            return false;
+    *map = lmc_slice_of(start, (size_t)(reader->at - start));
+    return true;
+}
+
 bool lmc_mp_is_map(lmc_slice bytes) {
     lmc_mp_reader reader = lmc_mp_reader_of(bytes);
-    return lmc_mp_peek(&reader) == LMC_MP_MAP && lmc_mp_skip(&reader) &&
-           reader.at == reader.end;
+    lmc_slice map;
+    return lmc_mp_read_raw_map(&reader, &map) && reader.at == reader.end;
 }

@@ -99,7 +99,7 @@ static bool decode_data(decoder *d, const member_def *member, void *out) {
 
 static bool decode_map(decoder *d, const member_def *member, void *out) {
     (void)member;
-    return lmc_mp_peek(&d->in) == LMC_MP_MAP && lmc_mp_read_raw(&d->in, out);
+    return lmc_mp_read_raw_map(&d->in, out);
 }
 
 /* ---- arrays ---- */

@@ -37,6 +37,16 @@ static bool decode_frame(lmc_zmq_decoder *decoder, const lmc_message_def *messag
     return decoded && decoder->in.at == decoder->in.end;
 }
 
+/* A payload of bytes that is not empty; an empty one is at most five bytes long. */
+static bool brings_data(const lmc_message_def *message, const lmc_slice *frames, size_t count) {
+    if (message->form != LMC_FORM_FRAMES)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (message->members[i].kind == LMC_KIND_DATA && frames[i].size > 5)
+            return true;
+    return false;
+}
+
 lmc_status lmc_zmq_decode_request(const lmc_operation_def *operation, const lmc_slice *frames,
                                   size_t count, lmc_arena *arena, void *request,
                                   lmc_error *error) {
@@ -47,7 +57,7 @@ lmc_status lmc_zmq_decode_request(const lmc_operation_def *operation, const lmc_
     lmc_zmq_decoder decoder = {
         .arena = arena,
         .status = operation->answers_all ? LMC_INVALID : LMC_MALFORMED,
-        .count_tokens = operation->counts_tokens,
+        .count_tokens = operation->counts_tokens && !brings_data(message, frames, count),
     };
     lmc_zmq_fill_fallbacks(message, request);
     for (size_t i = 0; i < count; i++)

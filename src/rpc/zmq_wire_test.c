@@ -239,6 +239,30 @@ static void nesting_beyond_the_bound_does_not_decode(void **state) {
     assert_int_equal(decode(f, "end_session"), LMC_MALFORMED);
 }
 
+static void raw_maps_have_text_keys_and_sound_texts(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *hex;
+        lmc_status status;
+    } maps[] = {
+        {"80", LMC_OK},
+        {"81a16190", LMC_OK},
+        {"81a161a2c3a9", LMC_OK},
+        {"8101c0", LMC_MALFORMED},
+        {"81a161a2c328", LMC_MALFORMED},
+        {"90", LMC_MALFORMED},
+        {"81a1ffc0", LMC_MALFORMED},
+        {"81c0c0", LMC_MALFORMED},
+    };
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+        f->count = 0;
+        f->writer.size = 0;
+        frame_text(f, "r");
+        frame_hex(f, maps[i].hex);
+        assert_int_equal(decode(f, "end_session"), maps[i].status);
+    }
+}
+
 static void text_and_bytes_are_not_interchangeable(void **state) {
     fixture *f = *state;
     frame_hex(f, "c40172");
@@ -594,6 +618,7 @@ int main(void) {
         TEST(a_missing_required_member_does_not_decode),
         TEST(unknown_keys_are_skipped_and_the_last_of_equal_keys_counts),
         TEST(nesting_beyond_the_bound_does_not_decode),
+        TEST(raw_maps_have_text_keys_and_sound_texts),
         TEST(text_and_bytes_are_not_interchangeable),
         TEST(integers_of_every_width_are_read_and_cut_off_at_the_top),
         TEST(a_frame_of_one_number_may_be_any_number),
