@@ -25,17 +25,16 @@ static void fill_defaults(lmc_http_config *config) {
         config->idle_timeout_s = 30;
 }
 
-static void announce(const lmc_http *http, bool is_loopback) {
+static void announce(const lmc_http *http) {
     char name[320];
     lmc_http_listener_name(http->config.host, http->port, name, sizeof name);
     LMC_INFO("Starting LMCache HTTP server on http://%s", name);
-    if (is_loopback && !http->config.metrics_only)
+    if (lmc_http_listener_is_loopback(http->listen_fd) && !http->config.metrics_only)
         LMC_INFO("HTTP API bound to loopback only; pass --http-host 0.0.0.0 to expose it");
 }
 
 lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provider *provider,
                            lmc_http **out, lmc_error *error) {
-    bool is_loopback = false;
     lmc_http *http = calloc(1, sizeof *http);
     if (http == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the HTTP server");
@@ -49,13 +48,12 @@ lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provide
     if (http->quotas == NULL)
         status = lmc_error_set(error, LMC_NO_MEMORY, "no memory for the HTTP server");
     if (status == LMC_OK)
-        status = lmc_http_listener_bind(config->host, &http->port, &http->listen_fd,
-                                        &is_loopback, error);
+        status = lmc_http_listener_bind(config->host, &http->port, &http->listen_fd, error);
     if (status != LMC_OK) {
         lmc_http_destroy(http);
         return status;
     }
-    announce(http, is_loopback);
+    announce(http);
     *out = http;
     return LMC_OK;
 }

@@ -50,23 +50,28 @@ static lmc_status resolve(const char *host, uint16_t port, int family, struct ad
     return LMC_OK;
 }
 
-static bool address_is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET) {
-        struct in_addr v4 = ((const struct sockaddr_in *)(const void *)address)->sin_addr;
-        return ntohl(v4.s_addr) >> 24 == 127;
-    }
-    return IN6_IS_ADDR_LOOPBACK(
-        &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+static bool bound_address(int fd, struct sockaddr_storage *address) {
+    socklen_t size = sizeof *address;
+    *address = (struct sockaddr_storage){0};
+    return getsockname(fd, (struct sockaddr *)address, &size) == 0;
 }
 
 static uint16_t bound_port(int fd) {
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+    struct sockaddr_storage address;
+    if (!bound_address(fd, &address))
         return 0;
     return ntohs(address.ss_family == AF_INET
                      ? ((struct sockaddr_in *)(void *)&address)->sin_port
                      : ((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+}
+
+bool lmc_http_listener_is_loopback(int fd) {
+    struct sockaddr_storage address;
+    if (!bound_address(fd, &address))
+        return false;
+    if (address.ss_family == AF_INET)
+        return ntohl(((struct sockaddr_in *)(void *)&address)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)&address)->sin6_addr);
 }
 
 /* Returns the socket, or -1 with errno. */
@@ -84,8 +89,7 @@ static int bind_address(const struct addrinfo *address) {
     return -1;
 }
 
-lmc_status lmc_http_listener_bind(const char *host, uint16_t *port, int *fd, bool *is_loopback,
-                                  lmc_error *error) {
+lmc_status lmc_http_listener_bind(const char *host, uint16_t *port, int *fd, lmc_error *error) {
     struct addrinfo *found = NULL;
     if (resolve(host, *port, AF_INET, &found, NULL) != LMC_OK) {
         lmc_status status = resolve(host, *port, AF_INET6, &found, error);
@@ -94,7 +98,6 @@ lmc_status lmc_http_listener_bind(const char *host, uint16_t *port, int *fd, boo
     }
     *fd = bind_address(found);
     int number = errno;
-    *is_loopback = address_is_loopback(found->ai_addr);
     freeaddrinfo(found);
     if (*fd < 0)
         return refuse(host, *port, number, error);

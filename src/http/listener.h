@@ -10,11 +10,12 @@
 
 /*
  * Binds host:port without listening. Names resolve to IPv4 first (D32). *port becomes the port
- * that was bound, *is_loopback whether only this machine can reach it.
+ * that was bound.
  */
-lmc_status lmc_http_listener_bind(const char *host, uint16_t *port, int *fd, bool *is_loopback,
-                                  lmc_error *error);
+lmc_status lmc_http_listener_bind(const char *host, uint16_t *port, int *fd, lmc_error *error);
 lmc_status lmc_http_listener_listen(int fd, const char *host, uint16_t port, lmc_error *error);
+/* Can only this machine reach the socket? */
+bool lmc_http_listener_is_loopback(int fd);
 /* "host:port", IPv6 literals in brackets. */
 void lmc_http_listener_name(const char *host, uint16_t port, char *out, size_t size);
 

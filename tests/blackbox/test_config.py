@@ -11,8 +11,8 @@ SIZE = ["--l1-size-gb", "1", "--eviction-policy", "LRU"]
 # Ours, rendered after the known fields of their section (D11).
 OURS = {
     "shm_mode", "session_lease_seconds", "disconnect_lease_seconds", "runtime_plugin_stop_grace_seconds",
-    "runtime_plugin_secrets", "grpc_port", "no_http", "session_ttl_seconds", "http_token_file",
-    "grpc_tls_cert", "grpc_tls_key", "grpc_tls_ca", "check_config",
+    "runtime_plugin_secrets", "grpc_port", "grpc_tls_cert_file", "grpc_tls_key_file", "grpc_tls_client_ca_file",
+    "no_http", "http_token_file",
 }  # fmt: skip
 
 

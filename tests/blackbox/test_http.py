@@ -322,6 +322,6 @@ def test_a_body_beyond_the_limit_is_refused(one):
 
 def test_idle_connections_do_not_delay_a_stop(one):
     idle = [socket.create_connection(("127.0.0.1", one.http_port), timeout=10) for _ in range(20)]
-    one.judge()
+    one.judge(calm=False)
     for connection in idle:
         connection.close()

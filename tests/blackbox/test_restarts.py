@@ -40,7 +40,7 @@ def test_an_outage_is_noticed_and_ends_with_a_registration(server):
     worker = first.worker()
     with Heartbeat(worker.client, worker.instance_id, worker.register, interval=0.1, timeout=0.5) as heartbeat:
         first.clients.remove(worker.client)
-        first.judge()
+        first.judge(calm=False)
         poll_until(lambda: not heartbeat.healthy, "the outage is noticed")
         second = server(shm=True, port=first.port, http_port=first.http_port)
         second.clients.append(worker.client)
@@ -56,7 +56,7 @@ def test_requests_made_during_the_outage_are_answered_by_the_next_life(server):
     client = first.client()
     assert client.noop().result(10) == "OK"
     first.clients.remove(client)
-    first.judge()
+    first.judge(calm=False)
     futures = [client.end_session(f"r{n}") for n in range(20)]
     second = server(port=port, http_port=http_port)
     second.allow("skipping touch")

@@ -13,6 +13,7 @@ from lmcached import CacheKey
 
 LAYOUT = {"num_layers": 2, "hidden_dim_size": 8, "dtype": "float16", "block_size": 2}
 TOKENS = list(range(100, 140))  # ten chunks of four
+MISS = "prepare_retrieve: not found"
 
 
 def second(server, action, *, expect_death=False, **job):
@@ -98,6 +99,7 @@ def test_what_is_there_already_is_not_stored_again(server):
 
 def test_half_written_chunks_are_invisible_until_they_are_committed(server):
     one = server(shm=True)
+    one.allow(MISS)
     worker = one.worker()
     key = worker.key(TOKENS, "a")
     assert len(worker.client.prepare_store(key, worker.instance_id).result(10).slots) == 10
@@ -152,7 +154,7 @@ def test_a_tensor_of_the_wrong_shape_is_dropped_and_said_so(server):
     from lmcached import write_tensors
 
     one = server()
-    one.allow("shape")
+    one.allow(MISS, "shape")
     worker = one.worker()
     key = worker.key(TOKENS[:8], "a")
     worker.client.prepare_store(key, worker.instance_id).result(10)
@@ -178,6 +180,7 @@ def test_garbage_instead_of_a_pickle_stores_nothing(server):
 
 def test_masked_chunks_are_neither_reserved_nor_required(server):
     one = server(shm=True)
+    one.allow(MISS)
     worker = one.worker()
     mask = [[False, True, False, False, True, False, False, False, False, False]]
     plain = worker.key(TOKENS, "a")
