@@ -83,6 +83,10 @@ static void log_failure(const lmc_exchange *x, lmc_status status, bool answered)
         LMC_DEBUG("%s: refused, the server is stopping", x->operation->name);
         return;
     }
+    if (status == LMC_DECLINED) {
+        LMC_DEBUG("%s: declined; its handler has said why", x->operation->name);
+        return;
+    }
     if (!lmc_log_allow(&limit, &suppressed))
         return;
     LMC_WARNING("Error handling operation %s: %s%s%s; %s (%llu more not shown)",

@@ -131,15 +131,13 @@ void lmc_engine_refuse_register_kv_cache(void *self, lmc_call *call) {
     static lmc_log_limit limit;
     uint64_t suppressed = 0;
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_ERROR(
-            "register_kv_cache of instance %lld (model %.*s) cannot be served: transfers "
-            "driven by the server (lmcache_driven) are not built. Set "
-            "lmcache.mp.mp_transfer_mode=engine_driven on the engine (or "
-            "LMCACHE_MP_TRANSFER_MODE=engine_driven in its environment)%s; the engine gets "
-            "no answer (%llu more not shown)",
-            (long long)r->instance_id, LMC_SLICE_ARGS(r->model_name),
-            has_pool(module->cache) ? "" : " and start this server with --shm-name NAME",
-            (unsigned long long)suppressed);
+        LMC_ERROR("register_kv_cache of instance %lld (model %.*s) cannot be served: transfers "
+                  "driven by the server (lmcache_driven) are not built, so the engine gets no "
+                  "answer. Set lmcache.mp.mp_transfer_mode=engine_driven on the engine (or "
+                  "LMCACHE_MP_TRANSFER_MODE=engine_driven in its environment) and give this "
+                  "server --shm-name NAME%s (%llu more not shown)",
+                  (long long)r->instance_id, LMC_SLICE_ARGS(r->model_name),
+                  has_pool(module->cache) ? ", as it has" : "", (unsigned long long)suppressed);
     lmc_complete(call, LMC_DECLINED);
 }
 
