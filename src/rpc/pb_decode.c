@@ -402,9 +402,28 @@ lmc_status lmc_pb_decode(const lmc_message_def *message, lmc_slice bytes, lmc_ar
     return decode_top(&d, message, bytes, out, error);
 }
 
+/* A payload of bytes that is not empty, in whatever order the members come. */
+static bool brings_data(const lmc_message_def *message, lmc_slice bytes) {
+    lmc_pb_reader reader = lmc_pb_reader_of(bytes);
+    uint32_t number;
+    lmc_pb_wire wire;
+    while (reader.at != reader.end && lmc_pb_read_tag(&reader, &number, &wire)) {
+        const uint8_t *start = reader.at;
+        const member_def *member = find_member(message, number, wire);
+        if (!lmc_pb_skip(&reader, number, wire))
+            return false;
+        if (member != NULL && member->kind == LMC_KIND_DATA && reader.at - start > 1)
+            return true;
+    }
+    return false;
+}
+
 lmc_status lmc_pb_decode_request(const lmc_operation_def *operation, lmc_slice bytes,
                                  lmc_arena *arena, void *request, lmc_error *error) {
     decoder d = {
-        .arena = arena, .status = LMC_MALFORMED, .count_tokens = operation->counts_tokens};
+        .arena = arena,
+        .status = LMC_MALFORMED,
+        .count_tokens = operation->counts_tokens && !brings_data(operation->request, bytes),
+    };
     return decode_top(&d, operation->request, bytes, request, error);
 }

@@ -346,6 +346,25 @@ static void token_ids_are_only_counted_where_nobody_needs_them(void **state) {
     lmc_arena_fini(&arena);
 }
 
+static void token_ids_are_decoded_for_a_commit_that_brings_data(void **state) {
+    (void)state;
+    static const char *const messages[] = {"0a0522030102031a0161", "1a01610a052203010203",
+                                           "0a0522030102031a00", "0a052203010203"};
+    for (size_t i = 0; i < 4; i++) {
+        lmc_arena arena;
+        lmc_arena_init(&arena, 0);
+        lmc_commit_store_request request = {0};
+        lmc_slice bytes = golden_bytes(messages[i]);
+        assert_int_equal(lmc_pb_decode_request(lmc_operation_by_name(lmc_text("commit_store")),
+                                               bytes, &arena, &request, NULL),
+                         LMC_OK);
+        assert_int_equal(request.key.token_ids.count, 3);
+        assert_true((request.key.token_ids.ids != NULL) == (i < 2));
+        golden_free(bytes);
+        lmc_arena_fini(&arena);
+    }
+}
+
 /* A key given very often must not cost the square of its size. */
 static void merging_a_message_many_times_stays_cheap(void **state) {
     (void)state;
@@ -382,6 +401,7 @@ int main(void) {
         cmocka_unit_test(a_pending_reply_is_the_empty_message),
         cmocka_unit_test(text_that_no_client_would_take_is_not_sent),
         cmocka_unit_test(token_ids_are_only_counted_where_nobody_needs_them),
+        cmocka_unit_test(token_ids_are_decoded_for_a_commit_that_brings_data),
         cmocka_unit_test(merging_a_message_many_times_stays_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

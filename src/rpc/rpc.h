@@ -31,7 +31,7 @@ typedef struct lmc_operation_def {
     lmc_negative negative;
     bool is_void;       /* never a result frame */
     bool may_pend;      /* LMC_AGAIN is a reply without a result frame */
-    bool counts_tokens; /* token ids are counted, not decoded */
+    bool counts_tokens; /* token ids are counted, not decoded, unless the request brings data */
     bool answers_all;   /* answered even when the payload does not decode */
     const lmc_message_def
         *request; /* one member per payload frame (or one map, see schema.def) */

@@ -183,6 +183,22 @@ static void token_ids_are_only_counted_where_nobody_needs_them(void **state) {
     assert_false(f->request.free_locks.key.token_ids.out_of_range);
 }
 
+static void token_ids_are_decoded_for_a_commit_that_brings_data(void **state) {
+    fixture *f = *state;
+    for (int with_data = 0; with_data < 2; with_data++) {
+        f->count = 0;
+        f->writer.size = 0;
+        begin_key(f, 7, "93010203");
+        end_frame(f);
+        frame_int(f, 9);
+        frame_hex(f, with_data ? "c40464617461" : "c400");
+        assert_int_equal(decode(f, "commit_store"), LMC_OK);
+        assert_int_equal(f->request.commit.key.token_ids.count, 3);
+        assert_true((f->request.commit.key.token_ids.ids != NULL) == with_data);
+        assert_int_equal(f->request.commit.data.size, with_data ? 4 : 0);
+    }
+}
+
 static void a_list_beyond_any_prompt_is_out_of_range(void **state) {
     fixture *f = *state;
     size_t count = ((size_t)1 << 24) + 1;
@@ -614,6 +630,7 @@ int main(void) {
         TEST(token_ids_that_are_no_integers_do_not_decode),
         TEST(a_list_longer_than_its_bytes_does_not_decode),
         TEST(token_ids_are_only_counted_where_nobody_needs_them),
+        TEST(token_ids_are_decoded_for_a_commit_that_brings_data),
         TEST(a_list_beyond_any_prompt_is_out_of_range),
         TEST(a_missing_required_member_does_not_decode),
         TEST(unknown_keys_are_skipped_and_the_last_of_equal_keys_counts),
