@@ -1,0 +1,105 @@
+#include "server/stop_signals.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Runs `body` in a child process; its exit status, or minus the signal that ended it. */
+static int run_child(void (*body)(void)) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        body();
+        _exit(99);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void wait_for_one(void) {
+    if (lmc_stop_signals_install(NULL) != LMC_OK || lmc_stop_signals_pending())
+        _exit(98);
+    raise(SIGTERM);
+    if (!lmc_stop_signals_pending())
+        _exit(97);
+    _exit(lmc_stop_signals_wait());
+}
+
+static void the_first_signal_is_waited_for(void **state) {
+    (void)state;
+    assert_int_equal(run_child(wait_for_one), SIGTERM);
+}
+
+static void raise_two(void) {
+    lmc_stop_signals_install(NULL);
+    raise(SIGTERM);
+    raise(SIGINT);
+}
+
+static void a_second_signal_ends_the_process_at_once(void **state) {
+    (void)state;
+    assert_int_equal(run_child(raise_two), 128 + SIGINT);
+}
+
+static char path[] = "/tmp/lmc-stop-XXXXXX";
+
+static void raise_two_with_file(void) {
+    lmc_stop_signals_install(NULL);
+    lmc_stop_signals_set_file(path);
+    raise(SIGINT);
+    raise(SIGTERM);
+}
+
+static void and_takes_its_file_with_it(void **state) {
+    (void)state;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(run_child(raise_two_with_file), 128 + SIGTERM);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void remove_and_raise(void) {
+    lmc_stop_signals_install(NULL);
+    lmc_stop_signals_remove();
+    raise(SIGTERM);
+}
+
+static void removed_handlers_leave_the_default_action(void **state) {
+    (void)state;
+    assert_int_equal(run_child(remove_and_raise), -SIGTERM);
+}
+
+static void write_to_nobody(void) {
+    int fds[2];
+    lmc_stop_signals_install(NULL);
+    if (pipe(fds) != 0)
+        _exit(98);
+    close(fds[0]);
+    _exit(write(fds[1], "x", 1) < 0 ? 0 : 97);
+}
+
+static void a_reader_that_has_gone_does_not_end_the_process(void **state) {
+    (void)state;
+    assert_int_equal(run_child(write_to_nobody), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_signal_is_waited_for),
+        cmocka_unit_test(a_second_signal_ends_the_process_at_once),
+        cmocka_unit_test(and_takes_its_file_with_it),
+        cmocka_unit_test(removed_handlers_leave_the_default_action),
+        cmocka_unit_test(a_reader_that_has_gone_does_not_end_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
