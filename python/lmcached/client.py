@@ -40,7 +40,7 @@ from .messages import (
     ServerModuleCallResponse,
 )
 from .operations import OPERATIONS, Operation
-from .tensors import CpuShmTensor
+from .tensors import CpuShmTensor, Pieces
 
 T = TypeVar("T")
 log = logging.getLogger("lmcached")
@@ -73,9 +73,16 @@ def normalize_url(url: str) -> str:
     return f"{scheme}://{rest}"
 
 
+def _encode(value: Any) -> bytes:
+    if isinstance(value, Pieces):  # one copy, however large it is
+        header = msgpack.Packer(use_bin_type=True).pack_bin_header(value.size)
+        return b"".join((header, *value.pieces))
+    return msgpack.packb(value, use_bin_type=True)
+
+
 def encode_request(uid: int, operation: Operation, arguments: Sequence[Any]) -> List[bytes]:
     """Frames of one request, as the DEALER sends them."""
-    return [msgpack.packb(value, use_bin_type=True) for value in (uid, operation.wire, *arguments)]
+    return [_encode(value) for value in (uid, operation.wire, *arguments)]
 
 
 def _decode(frame: Any) -> Any:
@@ -234,7 +241,7 @@ class Client:
     def prepare_store(self, key: CacheKey, instance_id: int) -> "Future[PreparedStore]":
         return self.call("prepare_store", key.to_wire(), instance_id)
 
-    def commit_store(self, key: CacheKey, instance_id: int, data: bytes = b"") -> "Future[bool]":
+    def commit_store(self, key: CacheKey, instance_id: int, data: Union[bytes, Pieces] = b"") -> "Future[bool]":
         return self.call("commit_store", key.to_wire(), instance_id, data)
 
     def prepare_retrieve(self, key: CacheKey, instance_id: int) -> "Future[PreparedRetrieve]":

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Union
 
 from .client import Client
 from .errors import NotRegistered, ProtocolError
-from .messages import CacheKey, EngineDrivenContext, PreparedRetrieve, PreparedStore, Slot
+from .messages import CacheKey, EngineDrivenContext, PreparedRetrieve, PreparedStore, Registration, Slot
 from .pool import SharedPool
-from .tensors import ITEM_SIZES, Buffer, canonical_dtype, read_tensors, write_tensors
+from .tensors import ITEM_SIZES, Buffer, Pieces, canonical_dtype, read_tensors, tensor_pieces, write_tensors
 
 log = logging.getLogger("lmcached")
 
@@ -88,11 +88,24 @@ class Worker:
         if answer.error is not None:
             raise NotRegistered(answer.error)
         self._drop_pool()
-        if answer.shm_name and answer.pool_size > 0 and not self.byte_copy:
-            try:
-                self._pool = SharedPool(answer.shm_name, answer.pool_size)
-            except (OSError, ValueError) as error:
-                log.warning("cannot map pool %s (%s): falling back to byte copy", answer.shm_name, error)
+        if answer.shm_name and answer.pool_size > 0:
+            self._map_pool(answer)
+            if self._pool is None:
+                self._ask_for_byte_copy()
+
+    def _map_pool(self, answer: Registration) -> None:
+        if self.byte_copy:
+            return
+        try:
+            self._pool = SharedPool(answer.shm_name, answer.pool_size)
+        except (OSError, ValueError) as error:
+            log.warning("cannot map pool %s (%s): falling back to byte copy", answer.shm_name, error)
+
+    def _ask_for_byte_copy(self) -> None:
+        """A commit that brings bytes, here none, tells the server that the pool is out of reach;
+        otherwise it would answer the first retrieve with slots that nobody here can read."""
+        key = self.key([], f"register-{self.instance_id}")
+        self.client.commit_store(key, self.instance_id, write_tensors([], self.dtype, ())).result(self.timeout)
 
     def unregister(self) -> None:
         with self._lock:
@@ -140,11 +153,11 @@ class Worker:
         prepared = self.client.prepare_store(key, self.instance_id).result(self.timeout)
         if prepared.slots == []:
             return True  # nothing left to write
-        data = b""
+        data: Union[bytes, Pieces] = b""
         if prepared.slots is not None and self._pool is not None:
             self._write_slots(prepared, chunks)
         else:
-            data = write_tensors(chunks, self.dtype, self.chunk_shape)
+            data = tensor_pieces(chunks, self.dtype, self.chunk_shape)
         return self.client.commit_store(key, self.instance_id, data).result(self.timeout)
 
     def _write_slots(self, prepared: PreparedStore, chunks: Sequence[Buffer]) -> None:

@@ -158,7 +158,7 @@ def test_a_tensor_of_the_wrong_shape_is_dropped_and_said_so(server):
     worker = one.worker()
     key = worker.key(TOKENS[:8], "a")
     worker.client.prepare_store(key, worker.instance_id).result(10)
-    wrong = write_tensors([bytes(256)], "float16", (2, 2, 8, 4)).replace(b"e.", b"")
+    wrong = write_tensors([bytes(256)], "float16", (2, 2, 8, 4))[: -len(b"e.")]
     right = write_tensors([bytes(range(256))], "float16", (2, 2, 4, 8))[len(b"\x80\x03](") :]
     assert worker.client.commit_store(key, worker.instance_id, wrong + right).result(10) is False
     assert worker.client.lookup_chunks(lookup_key(TOKENS[:8], "b")) == 0
