@@ -7,6 +7,7 @@ import heapq
 import itertools
 import logging
 import os
+import struct
 import threading
 import time
 from collections import deque
@@ -73,10 +74,15 @@ def normalize_url(url: str) -> str:
     return f"{scheme}://{rest}"
 
 
+def _bin_header(size: int) -> bytes:
+    if size < 1 << 8:
+        return struct.pack(">BB", 0xC4, size)
+    return struct.pack(">BH", 0xC5, size) if size < 1 << 16 else struct.pack(">BI", 0xC6, size)
+
+
 def _encode(value: Any) -> bytes:
     if isinstance(value, Pieces):  # one copy, however large it is
-        header = msgpack.Packer(use_bin_type=True).pack_bin_header(value.size)
-        return b"".join((header, *value.pieces))
+        return b"".join((_bin_header(value.size), *value.pieces))
     return msgpack.packb(value, use_bin_type=True)
 
 

@@ -135,3 +135,17 @@ def test_a_wrapper_holds_what_the_server_needs():
     assert wrapper.state["shape"] == (2, 4, 16, 8)
     assert wrapper.state["stride"] == (512, 128, 8, 1)
     assert wrapper.state["dtype"].name == "bfloat16"
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65535, 65536, 100000])
+def test_pieces_travel_as_one_byte_string(size):
+    import msgpack
+
+    from lmcached.client import encode_request
+    from lmcached.operations import OPERATIONS
+    from lmcached.tensors import Pieces
+
+    whole = random.Random(size).randbytes(size)
+    pieces = Pieces([whole[: size // 3], memoryview(whole)[size // 3 :]])
+    frames = encode_request(1, OPERATIONS["commit_store"], ({}, 1, pieces))
+    assert frames[4] == msgpack.packb(whole)
