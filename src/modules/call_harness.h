@@ -18,7 +18,7 @@ typedef struct harness_call {
     const void *request;
     lmc_status status; /* of encode: LMC_OK or LMC_AGAIN */
     bool ended, answered;
-    unsigned char reply[512];
+    _Alignas(16) unsigned char reply[512];
     lmc_buffer bytes; /* of a pieces member, joined when the reply was encoded */
     size_t pieces_at; /* where that member is in the reply; 0: none */
     lmc_handler handler;
