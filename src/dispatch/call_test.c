@@ -68,6 +68,7 @@ static int close_fixture(void **state) {
 static void run(fixture *f, const char *operation) {
     fake_begin(f->exchange, operation, &f->peer);
     lmc_dispatch(&f->exchange->x);
+    lmc_dispatch_flush((&f->exchange->x)->dispatcher);
 }
 
 static uint64_t counted(const fixture *f, lmc_dispatch_counter what) {
@@ -248,6 +249,7 @@ static void a_forwarded_call_is_completed_by_the_handler_behind(void **state) {
     fake_exchange *exchange = fake_make(server.dispatcher);
     fake_begin(exchange, "clear", &peer);
     lmc_dispatch(&exchange->x);
+    lmc_dispatch_flush((&exchange->x)->dispatcher);
     fake_await(exchange, 1);
     assert_true(exchange->answered);
     fake_close(&server);
@@ -273,6 +275,7 @@ static void a_call_forwarded_to_a_sync_handler_goes_back_to_the_loop(void **stat
     fake_exchange *exchange = fake_make(server.dispatcher);
     fake_begin(exchange, "noop", &peer);
     lmc_dispatch(&exchange->x);
+    lmc_dispatch_flush((&exchange->x)->dispatcher);
     while (atomic_load(&exchange->posted) == 0)
         sched_yield();
     assert_int_equal(second.runs, 0);
@@ -297,6 +300,7 @@ static void forwarding_to_nobody_is_a_failure(void **state) {
     fake_exchange *exchange = fake_make(server.dispatcher);
     fake_begin(exchange, "lookup", &peer);
     lmc_dispatch(&exchange->x);
+    lmc_dispatch_flush((&exchange->x)->dispatcher);
     assert_int_equal(exchange->finished, 1);
     assert_int_equal(lmc_dispatch_counted(server.dispatcher, LMC_COUNT_NEGATIVE), 1);
     fake_close(&server);

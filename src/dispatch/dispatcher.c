@@ -61,7 +61,7 @@ static void place(lmc_dispatcher *dispatcher, lmc_exchange *x) {
     x->is_barrier = is_outside_registration(x);
     if (x->is_barrier)
         dispatcher->barrier = true;
-    lmc_pools_submit(dispatcher->pools, x);
+    lmc_pools_submit_later(dispatcher->pools, x);
 }
 
 void lmc_dispatch(lmc_exchange *x) {

@@ -32,8 +32,13 @@ lmc_status lmc_dispatcher_create(const lmc_pools_options *options, const lmc_reg
 void lmc_dispatcher_destroy(
     lmc_dispatcher *dispatcher); /* after a stopped pools; accepts NULL */
 
-/* Runs or queues a begun exchange. Inline handlers have returned when this returns. */
+/* Runs or queues a begun exchange. Inline handlers have returned when this returns; what was
+ * queued may wait for lmc_dispatch_flush(). */
 void lmc_dispatch(lmc_exchange *x);
+/* Before the dispatching thread waits for something: what it has queued is started now. */
+static inline void lmc_dispatch_flush(lmc_dispatcher *dispatcher) {
+    lmc_pools_flush(dispatcher->pools);
+}
 /* An exchange that was dispatched has been finished; releases what waited for it. */
 void lmc_dispatch_ended(lmc_dispatcher *dispatcher, lmc_exchange *x);
 /* Refuses everything that no handler has yet. */

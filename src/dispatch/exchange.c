@@ -14,8 +14,9 @@
 
 void lmc_peer_init(lmc_peer *peer) {
     static _Atomic uint64_t latest;
-    *peer = (lmc_peer){.id = atomic_fetch_add_explicit(&latest, 1, memory_order_relaxed) + 1,
-                       .slot = -1};
+    peer->id = atomic_fetch_add_explicit(&latest, 1, memory_order_relaxed) + 1;
+    peer->busy = false;
+    atomic_init(&peer->slot, -1);
 }
 
 static void set_state(lmc_exchange *x, lmc_exchange_state state) {

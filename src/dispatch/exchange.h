@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "base/work_queue.h"
 #include "dispatch/registry.h"
 
 #define LMC_EXCHANGE_ALIGN 256u
@@ -42,14 +43,20 @@ typedef struct lmc_door {
 } lmc_door;
 
 /*
+ * For finish(): whether the calling thread will call ring(arg) within some ten microseconds,
+ * since it has more to finish by then. False: the transport must wake its loop itself.
+ */
+bool lmc_ring_later(void (*ring)(void *arg), void *arg);
+
+/*
  * One connection as pools see it; part of the transport's record of the peer, which outlives
  * its exchanges. `slot` belongs to the dispatching thread, the rest to the affinity lane's
  * lock.
  */
 typedef struct lmc_peer {
-    uint64_t id;  /* unique in the process, never 0 */
-    int32_t slot; /* lane of its affinity requests; -1: none yet */
-    bool busy;    /* one of its affinity requests is running or kept */
+    uint64_t id;          /* unique in the process, never 0 */
+    _Atomic int32_t slot; /* lane of its affinity requests; -1: none yet */
+    bool busy;            /* one of its affinity requests is running or kept */
 } lmc_peer;
 
 void lmc_peer_init(lmc_peer *peer); /* with a fresh id */
@@ -75,8 +82,11 @@ struct lmc_exchange {
     bool in_affinity; /* holds the peer's turn on its affinity lane */
     bool is_barrier;  /* later requests wait until it has ended */
     int64_t queued_ns;
-    lmc_exchange *next;    /* in a queue of dispatch; else free for the transport */
-    _Atomic uint32_t word; /* generation << 8 | state */
+    union { /* in a queue of dispatch; else free for the transport */
+        lmc_exchange *next;
+        lmc_mpsc_node node;
+    };
+    _Atomic uint32_t word;                             /* generation << 8 | state */
     _Atomic(const lmc_operation_def *) latest, before; /* for the report of a second end */
 };
 

@@ -29,6 +29,10 @@ lmc_status lmc_pools_create(const lmc_pools_options *options, const lmc_registry
                             lmc_pools **pools, lmc_error *error);
 /* Queues x at x->handler->place, which is not INLINE. After stop it is refused at once. */
 void lmc_pools_submit(lmc_pools *pools, lmc_exchange *x);
+/* As submit, but threads may sleep until flush: several requests in a row cost one wake-up.
+ * Both belong to the dispatching thread. */
+void lmc_pools_submit_later(lmc_pools *pools, lmc_exchange *x);
+void lmc_pools_flush(lmc_pools *pools);
 /* The turn of x's connection on its affinity lane is over (x->in_affinity). */
 void lmc_pools_end_turn(lmc_pools *pools, lmc_exchange *x);
 /* Refuses what waits in the queues (LMC_CLOSED), on the calling thread; running ones go on. */

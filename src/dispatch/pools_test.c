@@ -61,6 +61,7 @@ static fake_exchange *submit(fake_server *server, const char *operation, lmc_pee
     exchange->number = number;
     fake_begin(exchange, operation, peer);
     lmc_dispatch(&exchange->x);
+    lmc_dispatch_flush((&exchange->x)->dispatcher);
     return exchange;
 }
 

@@ -101,6 +101,7 @@ static bool may_read(lmc_zmq_transport *transport) {
 static void receive_or_sleep(lmc_zmq_transport *transport) {
     if (lmc_zmq_receive(transport, ZMQ_DONTWAIT))
         return;
+    lmc_dispatch_flush(transport->dispatcher);
     if (!lmc_zmq_wake_sleep(&transport->wake))
         return;
     lmc_zmq_receive(transport, 0);
@@ -113,10 +114,12 @@ static void serve(lmc_zmq_transport *transport) {
         lmc_zmq_loop_do_errands(transport);
         if (transport->stopping)
             break;
-        if (may_read(transport))
+        if (may_read(transport)) {
             receive_or_sleep(transport);
-        else
+        } else {
+            lmc_dispatch_flush(transport->dispatcher);
             lmc_zmq_wake_pause(&transport->wake, transport->paused_until_ns);
+        }
     }
 }
 
@@ -141,6 +144,7 @@ static void wait_for_calls(lmc_zmq_transport *transport, int64_t deadline_ns) {
     while (is_waiting(transport->in_flight) &&
            (now = lmc_now(&lmc_system_clock)) < deadline_ns) {
         int64_t look = now + STOP_TURN_NS;
+        lmc_dispatch_flush(transport->dispatcher);
         lmc_zmq_wake_pause(&transport->wake, look < deadline_ns ? look : deadline_ns);
         lmc_zmq_loop_do_errands(transport);
         refuse_arrived(transport);

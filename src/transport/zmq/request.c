@@ -60,21 +60,24 @@ static void close_frames(lmc_zmq_request *request) {
     request->frame_count = 0;
 }
 
-static void push(lmc_zmq_request *request, lmc_zmq_errand_kind kind) {
-    lmc_zmq_wake_push(&request->transport->wake, &request->errand, kind);
-}
-
 static void finish(lmc_exchange *x, bool answered) {
     lmc_zmq_request *request = request_of(x);
     request->answered = answered;
     close_frames(request); /* here, because giving back a large one takes time */
-    if (lmc_zmq_loop_is_here(request->transport))
+    lmc_zmq_wake *wake = &request->transport->wake;
+    if (lmc_zmq_loop_is_here(request->transport)) {
         lmc_zmq_request_settle(request);
-    else
-        push(request, LMC_ZMQ_ERRAND_FINISHED);
+        return;
+    }
+    lmc_zmq_wake_leave(wake, &request->errand, LMC_ZMQ_ERRAND_FINISHED);
+    if (!lmc_ring_later(lmc_zmq_wake_ring, wake))
+        lmc_zmq_wake_ring(wake);
 }
 
-static void post(lmc_exchange *x) { push(request_of(x), LMC_ZMQ_ERRAND_RUN); }
+static void post(lmc_exchange *x) {
+    lmc_zmq_request *request = request_of(x);
+    lmc_zmq_wake_push(&request->transport->wake, &request->errand, LMC_ZMQ_ERRAND_RUN);
+}
 
 static bool is_home(const lmc_exchange *x) {
     return lmc_zmq_loop_is_here(request_of(x)->transport);
