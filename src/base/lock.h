@@ -16,6 +16,7 @@
 /* Outer locks first. Gaps leave room. */
 typedef enum lmc_lock_rank {
     LMC_RANK_SERVER = 100,    /* server: state of start and stop */
+    LMC_RANK_PLUGINS = 150,   /* runtime_plugin: table of plugins, commands */
     LMC_RANK_MODULES = 200,   /* module: status collection, liveness list */
     LMC_RANK_INSTANCES = 300, /* cache: registered instances and their records */
     LMC_RANK_SESSIONS = 400,  /* cache: sessions, holds, lookup jobs */

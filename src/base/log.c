@@ -268,3 +268,35 @@ void lmc_log_write(lmc_log_level level, const char *logger, const char *file, in
         write_directly(text, size);
     errno = kept_errno;
 }
+
+/* As hand_over(), for text that may wait in half of the queue only. */
+static bool offer(const char *line, size_t size, bool *running) {
+    lmc_lock_take(&queue.lock);
+    *running = queue.bytes != NULL && !queue.closed;
+    bool taken = *running && waiting() + size <= QUEUE_BYTES / 2 && enqueue(line, size);
+    bool wake = taken && queue.idle;
+    if (wake)
+        queue.idle = false;
+    lmc_lock_drop(&queue.lock);
+    if (wake)
+        lmc_cond_signal(&queue.queued);
+    return taken;
+}
+
+bool lmc_log_offer(const char *logger, lmc_log_level level, const char *file, int line,
+                   const char *prefix, lmc_slice text) {
+    lmc_buffer out = LMC_BUFFER_INIT;
+    lmc_log_source source = {level, logger, file, line};
+    int64_t wall = lmc_system_clock.wall_ns(&lmc_system_clock);
+    bool running = true, taken = false;
+    lmc_log_compose_text(&out, use_colours(), wall, &source, prefix, text);
+    if (!out.failed) {
+        taken = offer(out.data, out.size, &running);
+        if (!running) {
+            write_directly(out.data, out.size);
+            taken = true;
+        }
+    }
+    lmc_buffer_fini(&out);
+    return taken;
+}

@@ -53,6 +53,14 @@ void lmc_log_write(lmc_log_level level, const char *logger, const char *file, in
 bool lmc_log_enabled(lmc_log_level level, const char *logger);
 
 /*
+ * For output in bulk that is not ours, such as a plugin's: a message of any length, prefix and
+ * text one after the other. It takes at most half of the queue, so that it cannot push out the
+ * server's own lines. False: there is no room now, and the caller counts the loss.
+ */
+bool lmc_log_offer(const char *logger, lmc_log_level level, const char *file, int line,
+                   const char *prefix, lmc_slice text);
+
+/*
  * What a call site remembers of its logger's level, so that a line that is off costs one load
  * and one comparison. Stale as soon as any level changes.
  */

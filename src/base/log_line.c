@@ -75,6 +75,35 @@ static size_t escape(char *out, size_t limit, const char *text, bool cut) {
     return used;
 }
 
+static size_t put_head(char *out, bool colour, int64_t wall_ns, const lmc_log_source *source) {
+    return (size_t)snprintf(out, LMC_LOG_FRAME_MAX / 2, "%s[%s,%03d] LMCache %s:%s ",
+                            colour ? colour_of(source->level) : "",
+                            stamp_of((time_t)(wall_ns / LMC_NS_PER_S)),
+                            (int)(wall_ns % LMC_NS_PER_S / LMC_NS_PER_MS),
+                            lmc_log_level_name(source->level), colour ? "\x1b[0m" : "");
+}
+
+static size_t put_tail(char *out, bool colour, const lmc_log_source *source) {
+    char place[LMC_LOG_FRAME_MAX / 4];
+    snprintf(place, sizeof place, "(%.48s:%d:%.48s)", source->file, source->line,
+             source->logger);
+    size_t used = (size_t)snprintf(out, 16, "%s", colour ? " \x1b[3m" : " ");
+    used += escape(out + used, sizeof place, place, false);
+    return used + (size_t)snprintf(out + used, 16, "%s\n", colour ? "\x1b[0m" : "");
+}
+
+static void escape_all(lmc_buffer *out, lmc_slice text) {
+    const char *at = text.data, *end = at + text.size;
+    while (at < end) {
+        const char *plain = at;
+        while (at < end && !is_control((unsigned char)*at))
+            at++;
+        lmc_buffer_append(out, plain, (size_t)(at - plain));
+        if (at < end)
+            lmc_buffer_printf(out, "\\x%02x", (unsigned char)*at++);
+    }
+}
+
 size_t lmc_log_compose(char out[LMC_LOG_LINE_MAX + LMC_LOG_FRAME_MAX], bool colour,
                        int64_t wall_ns, const lmc_log_source *source, const char *format,
                        va_list args) {
@@ -84,19 +113,19 @@ size_t lmc_log_compose(char out[LMC_LOG_LINE_MAX + LMC_LOG_FRAME_MAX], bool colo
         snprintf(message, sizeof message, "%s", "(message cannot be formatted)");
     bool cut = wanted >= (int)sizeof message;
 
-    int head = snprintf(out, LMC_LOG_FRAME_MAX / 2, "%s[%s,%03d] LMCache %s:%s ",
-                        colour ? colour_of(source->level) : "",
-                        stamp_of((time_t)(wall_ns / LMC_NS_PER_S)),
-                        (int)(wall_ns % LMC_NS_PER_S / LMC_NS_PER_MS),
-                        lmc_log_level_name(source->level), colour ? "\x1b[0m" : "");
-    size_t used = (size_t)head;
+    size_t used = put_head(out, colour, wall_ns, source);
     used += escape(out + used, LMC_LOG_LINE_MAX, message, cut);
+    return used + put_tail(out + used, colour, source);
+}
 
-    char place[LMC_LOG_FRAME_MAX / 4];
-    snprintf(place, sizeof place, "(%.48s:%d:%.48s)", source->file, source->line,
-             source->logger);
-    used += (size_t)snprintf(out + used, 16, "%s", colour ? " \x1b[3m" : " ");
-    used += escape(out + used, sizeof place, place, false);
-    used += (size_t)snprintf(out + used, 16, "%s\n", colour ? "\x1b[0m" : "");
-    return used;
+void lmc_log_compose_text(lmc_buffer *out, bool colour, int64_t wall_ns,
+                          const lmc_log_source *source, const char *prefix, lmc_slice text) {
+    size_t room = LMC_LOG_FRAME_MAX + 4 * (strlen(prefix) + text.size);
+    if (!lmc_buffer_reserve(out, room))
+        return;
+    out->size += put_head(out->data + out->size, colour, wall_ns, source);
+    escape_all(out, lmc_text(prefix));
+    escape_all(out, text);
+    if (lmc_buffer_reserve(out, LMC_LOG_FRAME_MAX))
+        out->size += put_tail(out->data + out->size, colour, source);
 }

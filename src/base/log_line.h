@@ -6,6 +6,7 @@
 #ifndef LMC_BASE_LOG_LINE_H
 #define LMC_BASE_LOG_LINE_H
 
+#include "base/bytes.h"
 #include "base/log.h"
 
 /* Room for the frame around a message: time, level, colours, file and logger. */
@@ -22,5 +23,9 @@ typedef struct lmc_log_source {
 size_t lmc_log_compose(char out[LMC_LOG_LINE_MAX + LMC_LOG_FRAME_MAX], bool colour,
                        int64_t wall_ns, const lmc_log_source *source, const char *format,
                        va_list args) __attribute__((format(printf, 5, 0)));
+
+/* The same for a message of any length, prefix and text one after the other. */
+void lmc_log_compose_text(lmc_buffer *out, bool colour, int64_t wall_ns,
+                          const lmc_log_source *source, const char *prefix, lmc_slice text);
 
 #endif

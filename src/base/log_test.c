@@ -369,6 +369,36 @@ static void starting_without_memory_leaves_direct_lines(void **state) {
     assert_int_equal(occurrences("direct"), 2);
 }
 
+static void text_in_bulk_is_whole_at_any_length(void **state) {
+    (void)state;
+    static char text[3 * LMC_LOG_LINE_MAX];
+    memset(text, 'y', sizeof text);
+    text[5] = '\n';
+    lmc_log_offer("lmcache.test", LMC_LOG_INFO, "file.c", 7, "[a\r] ",
+                  lmc_slice_of(text, sizeof text));
+    read_what_is_there();
+    assert_non_null(strstr(written.data, " LMCache INFO: [a\\x0d] yyyyy\\x0ayyy"));
+    assert_non_null(strstr(written.data, "yyy (file.c:7:lmcache.test)\n"));
+    assert_true(written.size > sizeof text);
+    assert_int_equal(occurrences("\n"), 1);
+}
+
+static void text_in_bulk_leaves_room_for_other_lines(void **state) {
+    (void)state;
+    static char text[60000];
+    memset(text, 'z', sizeof text);
+    assert_int_equal(lmc_log_start(NULL), LMC_OK);
+    uint64_t before = lmc_log_dropped();
+    unsigned taken = 0;
+    while (taken < 1000 && lmc_log_offer("lmcache.test", LMC_LOG_INFO, "file.c", 7, "",
+                                         lmc_slice_of(text, sizeof text)))
+        taken++; /* nobody reads */
+    assert_in_range(taken, 2, 20);
+    LMC_INFO("ours");
+    assert_int_equal(lmc_log_dropped(), before);
+    lmc_log_stop();
+}
+
 static void only_a_terminal_gets_colours(void **state) {
     (void)state;
     int master, slave;
@@ -423,6 +453,8 @@ int main(void) {
         CAPTURED(a_reader_that_is_gone_stops_nothing),
         CAPTURED(a_stalled_reader_delays_the_stop_only_for_a_while),
         CAPTURED(starting_without_memory_leaves_direct_lines),
+        CAPTURED(text_in_bulk_is_whole_at_any_length),
+        CAPTURED(text_in_bulk_leaves_room_for_other_lines),
         CAPTURED(only_a_terminal_gets_colours),
         cmocka_unit_test(a_site_is_allowed_once_and_counts_what_it_suppressed),
         cmocka_unit_test(only_so_many_loggers_are_kept),
