@@ -130,7 +130,7 @@ lmc_status lmc_zmq_transport_start(lmc_zmq_transport *transport, lmc_error *erro
 }
 
 void lmc_zmq_transport_stop(lmc_zmq_transport *transport, int64_t grace_ns) {
-    if (transport->stopped)
+    if (transport == NULL || transport->stopped)
         return;
     transport->stopped = true;
     if (transport->started) {

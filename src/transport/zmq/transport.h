@@ -38,7 +38,8 @@ typedef struct lmc_zmq_options {
 lmc_status lmc_zmq_transport_create(const lmc_zmq_options *options, lmc_dispatcher *dispatcher,
                                     lmc_zmq_transport **transport, lmc_error *error);
 lmc_status lmc_zmq_transport_start(lmc_zmq_transport *transport, lmc_error *error);
-void lmc_zmq_transport_stop(lmc_zmq_transport *transport, int64_t grace_ns); /* idempotent */
+void lmc_zmq_transport_stop(lmc_zmq_transport *transport,
+                            int64_t grace_ns);                /* idempotent; accepts NULL */
 void lmc_zmq_transport_destroy(lmc_zmq_transport *transport); /* stops first; accepts NULL */
 
 /* "tcp://127.0.0.1:5555", with the port that was bound. */
