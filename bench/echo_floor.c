@@ -1,16 +1,15 @@
 /*
  * echo_floor: what a ROUTER can do at best, to put beside the server's figures.
  *
- * One thread that blocks in receive, looks at nothing, and sends back uid, operation and, if
- * asked to, a result of a given size. High-water marks 0, one I/O thread. As the echo it
- * answers small requests; as the sink it takes the very frames of an operation and answers with
- * a reply of the same size; large results come from a ready buffer. Linked with the server's
- * libraries it is the bare program that start-up time and memory are compared with.
+ * One thread that blocks in receive and sends back uid, operation and, for the operations it is
+ * told, a result of a given size. High-water marks 0, one I/O thread, the server's allocator
+ * settings. With small requests it is the echo. With the very frames of an operation, of which
+ * it touches none, it is the sink; large results come from a ready buffer. Linked with the
+ * server's libraries it is the bare program that start-up time and memory are compared with.
  *
  * Prints its endpoint on the first line; ends with SIGTERM or, if asked to, with its input.
  */
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,58 +20,65 @@
 
 #define OWN_FROM ((size_t)512) /* larger results are lent, not copied */
 
+typedef struct floor_reply {
+    bool has_result;
+    size_t size;
+} floor_reply;
+
 typedef struct floor_options {
     const char *endpoint;
-    bool has_result, keep_heap, until_eof;
-    unsigned char *result;
-    size_t result_size;
+    bool until_eof;
+    floor_reply replies[256]; /* by the first byte of the operation frame */
+    unsigned char *result;    /* ready, as long as the longest */
 } floor_options;
 
 static const char usage[] =
-    "usage: echo_floor [--endpoint tcp://127.0.0.1:*] [--result HEX | --result-size BYTES]\n"
-    "                  [--keep-heap] [--until-eof]\n"
-    "  without a result the reply has two frames\n"
-    "  --keep-heap  large frames stay in the allocator, as in the server\n"
+    "usage: echo_floor [--endpoint tcp://127.0.0.1:*] [--reply BYTE=SIZE|none]...\n"
+    "                  [--until-eof]\n"
+    "  --reply      size of the result for operations whose frame begins with this byte\n"
+    "               (hexadecimal); without it, or none, the reply has two frames\n"
     "  --until-eof  end when standard input is closed\n";
 
-static void take_hex(floor_options *options, const char *text) {
-    options->result_size = strlen(text) / 2;
-    options->result = malloc(options->result_size + 1);
-    for (size_t i = 0; options->result != NULL && i < options->result_size; i++) {
-        char pair[3] = {text[2 * i], text[2 * i + 1], 0};
-        options->result[i] = (unsigned char)strtoul(pair, NULL, 16);
-    }
+static bool take_reply(floor_options *options, const char *text) {
+    char *end;
+    unsigned long operation = strtoul(text, &end, 16);
+    if (operation > 255 || *end != '=')
+        return false;
+    if (strcmp(end + 1, "none") == 0)
+        return true;
+    options->replies[operation] = (floor_reply){true, strtoull(end + 1, &end, 10)};
+    return *end == '\0';
 }
 
-static void take_size(floor_options *options, const char *text) {
-    options->result_size = strtoull(text, NULL, 10);
-    options->result = malloc(options->result_size + 1);
+static bool make_ready(floor_options *options) {
+    size_t longest = 0;
+    for (size_t i = 0; i < 256; i++) {
+        if (options->replies[i].size > longest)
+            longest = options->replies[i].size;
+    }
+    options->result = malloc(longest + 1);
     if (options->result != NULL)
-        memset(options->result, 0xa5, options->result_size);
+        memset(options->result, 0xa5, longest + 1);
+    return options->result != NULL;
 }
 
 static bool parse(floor_options *options, int count, char **words) {
     for (int i = 1; i < count; i++) {
         const char *value = i + 1 < count ? words[i + 1] : NULL;
-        if (strcmp(words[i], "--keep-heap") == 0) {
-            options->keep_heap = true;
-        } else if (strcmp(words[i], "--until-eof") == 0) {
+        if (strcmp(words[i], "--until-eof") == 0) {
             options->until_eof = true;
         } else if (value == NULL) {
             return false;
         } else if (strcmp(words[i], "--endpoint") == 0) {
             options->endpoint = words[++i];
-        } else if (strcmp(words[i], "--result") == 0) {
-            take_hex(options, words[++i]);
-            options->has_result = true;
-        } else if (strcmp(words[i], "--result-size") == 0) {
-            take_size(options, words[++i]);
-            options->has_result = true;
+        } else if (strcmp(words[i], "--reply") == 0) {
+            if (!take_reply(options, words[++i]))
+                return false;
         } else {
             return false;
         }
     }
-    return !options->has_result || options->result != NULL;
+    return make_ready(options);
 }
 
 static void keep(void *data, void *hint) {
@@ -80,12 +86,12 @@ static void keep(void *data, void *hint) {
     (void)hint;
 }
 
-static int make_result(const floor_options *options, zmq_msg_t *result) {
-    if (options->result_size > OWN_FROM)
-        return zmq_msg_init_data(result, options->result, options->result_size, keep, NULL);
-    if (zmq_msg_init_size(result, options->result_size) != 0)
+static int make_result(const floor_options *options, size_t size, zmq_msg_t *result) {
+    if (size > OWN_FROM)
+        return zmq_msg_init_data(result, options->result, size, keep, NULL);
+    if (zmq_msg_init_size(result, size) != 0)
         return -1;
-    memcpy(zmq_msg_data(result), options->result, options->result_size);
+    memcpy(zmq_msg_data(result), options->result, size);
     return 0;
 }
 
@@ -106,15 +112,22 @@ static bool receive(void *router, zmq_msg_t head[3]) {
     return true;
 }
 
+static const floor_reply *reply_for(const floor_options *options, zmq_msg_t *operation) {
+    static const floor_reply none;
+    const unsigned char *bytes = zmq_msg_data(operation);
+    return zmq_msg_size(operation) > 0 ? &options->replies[bytes[0]] : &none;
+}
+
 static void serve(void *router, const floor_options *options) {
     zmq_msg_t head[3], result;
     for (int i = 0; i < 3; i++)
         zmq_msg_init(&head[i]);
     while (receive(router, head)) {
+        const floor_reply *reply = reply_for(options, &head[2]);
         zmq_msg_send(&head[0], router, ZMQ_SNDMORE);
         zmq_msg_send(&head[1], router, ZMQ_SNDMORE);
-        zmq_msg_send(&head[2], router, options->has_result ? ZMQ_SNDMORE : 0);
-        if (options->has_result && make_result(options, &result) == 0 &&
+        zmq_msg_send(&head[2], router, reply->has_result ? ZMQ_SNDMORE : 0);
+        if (reply->has_result && make_result(options, reply->size, &result) == 0 &&
             zmq_msg_send(&result, router, 0) < 0)
             zmq_msg_close(&result);
     }
@@ -138,10 +151,6 @@ int main(int count, char **words) {
     if (!parse(&options, count, words)) {
         fputs(usage, stderr);
         return 2;
-    }
-    if (options.keep_heap) {
-        mallopt(M_MMAP_THRESHOLD, 32 << 20);
-        mallopt(M_TRIM_THRESHOLD, 256 << 20);
     }
     void *context = zmq_ctx_new();
     void *router = zmq_socket(context, ZMQ_ROUTER);

@@ -7,16 +7,62 @@
 const char plan_usage[] =
     "usage: load --endpoint tcp://HOST:PORT --op FRAME [--frame FRAME]... [--op ...]...\n"
     "            [--connections 1] [--outstanding 1] [--seconds 2] [--warmup 0.3]\n"
-    "            [--label TEXT] [--json]\n"
-    "  A cycle is the requests in order, each sent when the one before was answered; every\n"
-    "  connection keeps `outstanding` cycles going. FRAME is hexadecimal, or @FILE for the "
-    "bytes\n"
-    "  of a file. Eight percent signs in a frame are replaced by digits that differ per "
-    "cycle.\n";
+    "            [--pause-us 0] [--cycles 0] [--label TEXT] [--json]\n"
+    "A cycle is the requests in order, each sent when the one before was answered; every\n"
+    "connection keeps `outstanding` cycles going. FRAME is hexadecimal, or @FILE for the\n"
+    "bytes of a file. In a frame these are replaced before it is sent:\n"
+    "  %%%%%%%%    eight hexadecimal digits that differ per cycle\n"
+    "  0xce ####   a MessagePack integer of 32 bits that differs per cycle\n"
+    "  0xce @@@@   the same, with the index of the connection\n"
+    "--cycles ends the run after so many, without warming up.\n";
 
-static size_t find_mark(const plan_frame *frame) {
-    const unsigned char *at = memmem(frame->data, frame->size, PLAN_MARK, PLAN_MARK_SIZE);
-    return at != NULL ? (size_t)(at - frame->data) : frame->size;
+#define DIGITS 8
+
+static const struct {
+    const char *text;
+    size_t size, offset; /* of what is replaced */
+} mark_forms[] = {
+    [MARK_DIGITS] = {"%%%%%%%%", 8, 0},
+    [MARK_CYCLE] = {"\xce####", 5, 1},
+    [MARK_CONNECTION] = {"\xce@@@@", 5, 1},
+};
+
+static void find_marks(plan_frame *frame) {
+    for (plan_mark_kind kind = MARK_DIGITS; kind <= MARK_CONNECTION; kind++) {
+        const unsigned char *from = frame->data, *end = frame->data + frame->size, *at;
+        while (frame->mark_count < PLAN_MARKS_MAX &&
+               (at = memmem(from, (size_t)(end - from), mark_forms[kind].text,
+                            mark_forms[kind].size)) != NULL) {
+            size_t offset = (size_t)(at - frame->data) + mark_forms[kind].offset;
+            frame->marks[frame->mark_count++] = (plan_mark){kind, offset};
+            from = at + mark_forms[kind].size;
+        }
+    }
+}
+
+static void put_integer(unsigned char *out, uint32_t value) {
+    for (int i = 0; i < 4; i++)
+        out[i] = (unsigned char)(value >> (24 - 8 * i));
+}
+
+void plan_fill_marks(const plan_frame *frame, unsigned char *copy, uint32_t cycle,
+                     uint32_t connection) {
+    for (size_t i = 0; i < frame->mark_count; i++) {
+        unsigned char *at = copy + frame->marks[i].at;
+        char digits[DIGITS + 1];
+        switch (frame->marks[i].kind) {
+        case MARK_DIGITS:
+            snprintf(digits, sizeof digits, "%08x", (unsigned)cycle);
+            memcpy(at, digits, DIGITS);
+            break;
+        case MARK_CYCLE:
+            put_integer(at, cycle);
+            break;
+        case MARK_CONNECTION:
+            put_integer(at, connection);
+            break;
+        }
+    }
 }
 
 static bool read_file(plan_frame *frame, const char *path) {
@@ -57,7 +103,8 @@ static bool add_frame(plan_request *request, const char *text) {
         return false;
     plan_frame *frame = &request->frames[request->frame_count++];
     bool ok = text[0] == '@' ? read_file(frame, text + 1) : read_hex(frame, text);
-    frame->mark = ok ? find_mark(frame) : 0;
+    if (ok)
+        find_marks(frame);
     return ok;
 }
 
@@ -82,6 +129,10 @@ static bool take(load_plan *plan, const char *name, const char *value) {
         plan->seconds = strtod(value, NULL);
     else if (strcmp(name, "--warmup") == 0)
         plan->warmup = strtod(value, NULL);
+    else if (strcmp(name, "--pause-us") == 0)
+        plan->pause_us = (unsigned)strtoul(value, NULL, 10);
+    else if (strcmp(name, "--cycles") == 0)
+        plan->cycles = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "--op") == 0)
         return add_request(plan, value);
     else if (strcmp(name, "--frame") == 0 && plan->request_count > 0)
