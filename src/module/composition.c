@@ -13,11 +13,8 @@
 
 #define LMC_LOGGER "lmcache.module"
 
-#define SIZE_WITH(member) \
-    (offsetof(lmc_module_class, member) + sizeof(((lmc_module_class *)0)->member))
-
 typedef struct built_module {
-    const lmc_module_class *class;
+    lmc_module_class class;
     void *self;
     bool outside;
 } built_module;
@@ -25,7 +22,6 @@ typedef struct built_module {
 struct lmc_composition {
     lmc_composition_options options;
     lmc_module_class *classes; /* in our size; what a smaller one lacks is zero */
-    const lmc_module_class **pointers;
     size_t *order;
     built_module *built; /* in construction order */
     size_t built_count;
@@ -51,7 +47,7 @@ static void *not_built(const lmc_composition *c, const char *class_name, lmc_err
     lmc_buffer text = LMC_BUFFER_INIT;
     const char **names = calloc(c->built_count + 1, sizeof *names);
     for (size_t i = 0; names != NULL && i < c->built_count; i++)
-        names[i] = c->built[i].class->name;
+        names[i] = c->built[i].class.name;
     if (names != NULL)
         qsort(names, c->built_count, sizeof *names, by_name);
     for (size_t i = 0; names != NULL && i < c->built_count; i++)
@@ -65,7 +61,7 @@ static void *not_built(const lmc_composition *c, const char *class_name, lmc_err
 
 void *lmc_composition_find(const lmc_composition *composition, const char *class_name) {
     for (size_t i = 0; i < composition->built_count; i++)
-        if (strcmp(composition->built[i].class->name, class_name) == 0)
+        if (strcmp(composition->built[i].class.name, class_name) == 0)
             return composition->built[i].self;
     return NULL;
 }
@@ -86,8 +82,7 @@ lmc_slice lmc_build_config(lmc_build *build) {
 /* ---- building ---- */
 
 static lmc_status check_class(const lmc_module_class *class, lmc_error *error) {
-    if (class == NULL || class->size < SIZE_WITH(create) || class->name == NULL ||
-        class->name[0] == '\0' || class->create == NULL)
+    if (class->name == NULL || class->name[0] == '\0' || class->create == NULL)
         return lmc_error_set(error, LMC_INVALID, "a server module class is incomplete");
     if ((class->flags & ~LMC_MODULE_DEFERRED) != 0)
         return lmc_error_set(error, LMC_INVALID, "%s has unknown flags 0x%x", class->name,
@@ -98,19 +93,18 @@ static lmc_status check_class(const lmc_module_class *class, lmc_error *error) {
 static lmc_status take_classes(lmc_composition *c, lmc_error *error) {
     for (size_t i = 0; i < c->options.class_count; i++) {
         const lmc_module_class *class = c->options.classes[i];
-        lmc_status status = check_class(class, error);
-        if (status != LMC_OK)
-            return status;
         size_t size = class->size < sizeof *class ? class->size : sizeof *class;
         memcpy(&c->classes[i], class, size);
-        c->pointers[i] = &c->classes[i];
+        lmc_status status = check_class(&c->classes[i], error);
+        if (status != LMC_OK)
+            return status;
     }
-    return lmc_graph_order(c->pointers, c->options.class_count, c->order, error);
+    return lmc_graph_order(c->classes, c->options.class_count, c->order, error);
 }
 
 /* A module that was built takes its place; on failure the caller closes it with the others. */
 static lmc_status adopt(lmc_composition *c, const built_module *module, lmc_error *error) {
-    const lmc_module_class *class = module->class;
+    const lmc_module_class *class = &module->class;
     c->built[c->built_count++] = *module;
     lmc_status status =
         lmc_router_add(c->router, class->envelopes, module->self, class->name, error);
@@ -126,7 +120,7 @@ static lmc_status adopt(lmc_composition *c, const built_module *module, lmc_erro
 static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) {
     const lmc_module_class *class = &c->classes[index];
     lmc_build build = {.composition = c, .class = class};
-    built_module module = {.class = class, .outside = index >= c->options.built_in_count};
+    built_module module = {.class = *class, .outside = index >= c->options.built_in_count};
     lmc_error cause = LMC_ERROR_INIT;
     lmc_lock_assert_none();
     lmc_status status = class->create(&build, &module.self, &cause);
@@ -146,7 +140,7 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
 static void log_composition(const lmc_composition *c) {
     lmc_buffer text = LMC_BUFFER_INIT;
     for (size_t i = 0; i < c->built_count; i++) {
-        const lmc_module_class *class = c->built[i].class;
+        const lmc_module_class *class = &c->built[i].class;
         lmc_buffer_printf(&text, "%s%s(dependencies=[", i > 0 ? ", " : "", class->name);
         for (const char *const *name = class->depends; name != NULL && *name != NULL; name++)
             lmc_buffer_printf(&text, "%s%s", name != class->depends ? ", " : "", *name);
@@ -161,14 +155,13 @@ static bool allocate(lmc_composition *c) {
     size_t room = c->options.class_count > 0 ? c->options.class_count : 1;
     int64_t budget = c->options.status_budget_ns;
     c->classes = calloc(room, sizeof *c->classes);
-    c->pointers = calloc(room, sizeof *c->pointers);
     c->order = calloc(room, sizeof *c->order);
     c->built = calloc(room, sizeof *c->built);
     c->closings = calloc(room, sizeof *c->closings);
     c->router = lmc_router_create();
     c->status = lmc_status_collector_create(budget > 0 ? budget : LMC_STATUS_BUDGET_NS);
-    return c->classes != NULL && c->pointers != NULL && c->order != NULL && c->built != NULL &&
-           c->closings != NULL && c->router != NULL && c->status != NULL;
+    return c->classes != NULL && c->order != NULL && c->built != NULL && c->closings != NULL &&
+           c->router != NULL && c->status != NULL;
 }
 
 lmc_status lmc_composition_create(const lmc_composition_options *options,
@@ -189,8 +182,8 @@ lmc_status lmc_composition_create(const lmc_composition_options *options,
         status = LMC_NO_MEMORY;
     if (status != LMC_OK) {
         lmc_error_set(error, status, "no memory for server modules");
-        if (lmc_composition_close(c))
-            lmc_composition_destroy(c);
+        lmc_composition_close(c);
+        lmc_composition_destroy(c);
         return status;
     }
     log_composition(c);
@@ -203,8 +196,8 @@ lmc_status lmc_composition_register(lmc_composition *composition, lmc_registry *
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < composition->built_count && status == LMC_OK; i++) {
         const built_module *module = &composition->built[i];
-        status = lmc_registry_add(registry, module->class->operations, module->self,
-                                  module->class->name, module->outside, error);
+        status = lmc_registry_add(registry, module->class.operations, module->self,
+                                  module->class.name, module->outside, error);
     }
     if (status == LMC_OK)
         status = lmc_registry_add(registry, lmc_router_operations(), composition->router,
@@ -228,11 +221,11 @@ static void plan_closings(lmc_composition *c, bool reaper_quiet) {
     for (size_t i = 0; i < c->built_count; i++) {
         const built_module *module = &c->built[c->built_count - 1 - i];
         bool busy = lmc_status_collector_is_late(c->status, module->self) ||
-                    (!reaper_quiet && module->class->liveness != NULL);
+                    (!reaper_quiet && module->class.liveness != NULL);
         if (busy)
-            LMC_ERROR("%s has not returned from a call; it is not closed", module->class->name);
-        c->closings[i] = (lmc_closing){.name = module->class->name,
-                                       .close = busy ? NULL : module->class->close,
+            LMC_ERROR("%s has not returned from a call; it is not closed", module->class.name);
+        c->closings[i] = (lmc_closing){.name = module->class.name,
+                                       .close = busy ? NULL : module->class.close,
                                        .self = module->self};
     }
 }
@@ -265,7 +258,6 @@ void lmc_composition_destroy(lmc_composition *composition) {
     free(composition->closings);
     free(composition->built);
     free(composition->order);
-    free(composition->pointers);
     free(composition->classes);
     free(composition);
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 typedef struct graph {
-    const lmc_module_class *const *classes;
+    const lmc_module_class *classes;
     size_t count;
     bool *edges; /* [from * count + to]: `from` depends on `to` */
     bool *done;
@@ -16,12 +16,12 @@ typedef struct graph {
 
 static size_t find_class(const graph *g, const char *name) {
     for (size_t i = 0; i < g->count; i++)
-        if (strcmp(g->classes[i]->name, name) == 0)
+        if (strcmp(g->classes[i].name, name) == 0)
             return i;
     return g->count;
 }
 
-static bool graph_init(graph *g, const lmc_module_class *const *classes, size_t count) {
+static bool graph_init(graph *g, const lmc_module_class *classes, size_t count) {
     *g = (graph){.classes = classes, .count = count};
     size_t room = count > 0 ? count : 1;
     g->edges = calloc(room, room * sizeof *g->edges);
@@ -37,7 +37,7 @@ static void graph_fini(graph *g) {
 }
 
 static lmc_status connect_class(graph *g, size_t from, lmc_error *error) {
-    const lmc_module_class *class = g->classes[from];
+    const lmc_module_class *class = &g->classes[from];
     if (find_class(g, class->name) != from)
         return lmc_error_set(error, LMC_INVALID, "duplicate server module class: %s",
                              class->name);
@@ -67,7 +67,7 @@ static size_t next_ready(const graph *g) {
     for (size_t i = 0; i < g->count; i++) {
         if (!is_ready(g, i))
             continue;
-        if ((g->classes[i]->flags & LMC_MODULE_DEFERRED) == 0)
+        if ((g->classes[i].flags & LMC_MODULE_DEFERRED) == 0)
             return i;
         if (deferred == g->count)
             deferred = i;
@@ -97,7 +97,7 @@ static lmc_status cycle_error(graph *g, lmc_error *error) {
     for (size_t i = 0; names != NULL && i < g->count; i++) {
         memset(g->seen, 0, g->count * sizeof *g->seen);
         if (!g->done[i] && reaches(g, i, i))
-            names[found++] = g->classes[i]->name;
+            names[found++] = g->classes[i].name;
     }
     if (found > 0)
         qsort(names, found, sizeof *names, by_name);
@@ -110,7 +110,7 @@ static lmc_status cycle_error(graph *g, lmc_error *error) {
     return status;
 }
 
-lmc_status lmc_graph_order(const lmc_module_class *const *classes, size_t count, size_t *order,
+lmc_status lmc_graph_order(const lmc_module_class *classes, size_t count, size_t *order,
                            lmc_error *error) {
     graph g;
     lmc_status status = LMC_OK;

@@ -14,7 +14,7 @@
  * Fills order[0 .. count) with positions in `classes`, dependencies first. Fails, naming the
  * classes, when two have one name, a dependency is no class of the list, or there is a cycle.
  */
-lmc_status lmc_graph_order(const lmc_module_class *const *classes, size_t count, size_t *order,
+lmc_status lmc_graph_order(const lmc_module_class *classes, size_t count, size_t *order,
                            lmc_error *error);
 
 #endif

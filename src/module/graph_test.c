@@ -35,17 +35,16 @@ CLASS(Right, 0, on_left);
 CLASS(Downstream, 0, on_left);
 CLASS(Misspelt, 0, on_lookup);
 
-static void expect_order(const lmc_module_class *const *classes, size_t count,
+static void expect_order(const lmc_module_class *classes, size_t count,
                          const char *const *names) {
     size_t order[16];
     lmc_error error = LMC_ERROR_INIT;
     assert_int_equal(lmc_graph_order(classes, count, order, &error), LMC_OK);
     for (size_t i = 0; i < count; i++)
-        assert_string_equal(classes[order[i]]->name, names[i]);
+        assert_string_equal(classes[order[i]].name, names[i]);
 }
 
-static void expect_error(const lmc_module_class *const *classes, size_t count,
-                         const char *text) {
+static void expect_error(const lmc_module_class *classes, size_t count, const char *text) {
     size_t order[16];
     lmc_error error = LMC_ERROR_INIT;
     assert_int_equal(lmc_graph_order(classes, count, order, &error), LMC_INVALID);
@@ -54,27 +53,26 @@ static void expect_error(const lmc_module_class *const *classes, size_t count,
 
 static void classes_without_dependencies_keep_their_order(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Gamma, &Alpha, &Outside};
+    const lmc_module_class classes[] = {Gamma, Alpha, Outside};
     expect_order(classes, 3, (const char *[]){"Gamma", "Alpha", "Outside"});
 }
 
 static void a_dependency_comes_before_its_dependent(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Beta, &Gamma, &Alpha};
+    const lmc_module_class classes[] = {Beta, Gamma, Alpha};
     expect_order(classes, 3, (const char *[]){"Gamma", "Alpha", "Beta"});
 }
 
 static void a_deferred_class_waits_for_all_that_do_not_need_it(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Management, &Alpha, &Beta, &Outside,
-                                         &AfterManagement};
+    const lmc_module_class classes[] = {Management, Alpha, Beta, Outside, AfterManagement};
     expect_order(classes, 5,
                  (const char *[]){"Alpha", "Beta", "Outside", "Management", "AfterManagement"});
 }
 
 static void an_unknown_dependency_is_named(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Alpha, &Misspelt};
+    const lmc_module_class classes[] = {Alpha, Misspelt};
     expect_error(classes, 2,
                  "Misspelt depends on 'Lookup', which is not a discoverable module "
                  "(check the module_name spelling).");
@@ -82,20 +80,20 @@ static void an_unknown_dependency_is_named(void **state) {
 
 static void a_cycle_names_its_members_sorted_and_nobody_else(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Right, &Downstream, &Alpha, &Left};
+    const lmc_module_class classes[] = {Right, Downstream, Alpha, Left};
     expect_error(classes, 4, "Module dependency cycle among: Left, Right");
 }
 
 static void a_class_that_needs_itself_is_a_cycle(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Self};
+    const lmc_module_class classes[] = {Self};
     expect_error(classes, 1, "Module dependency cycle among: Self");
 }
 
 static void two_classes_of_one_name_are_refused(void **state) {
     (void)state;
     const lmc_module_class twin = {.size = sizeof twin, .name = "Alpha"};
-    const lmc_module_class *classes[] = {&Alpha, &twin};
+    const lmc_module_class classes[] = {Alpha, twin};
     expect_error(classes, 2, "duplicate server module class: Alpha");
 }
 
@@ -106,7 +104,7 @@ static void no_class_at_all_is_no_error(void **state) {
 
 static void a_failed_allocation_is_an_error(void **state) {
     (void)state;
-    const lmc_module_class *classes[] = {&Alpha, &Beta};
+    const lmc_module_class classes[] = {Alpha, Beta};
     size_t order[2];
     for (uint64_t nth = 1;; nth++) {
         lmc_fault_arm(nth, false);

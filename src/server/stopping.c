@@ -82,8 +82,9 @@ static void stop_requests(lmc_server *server) {
 }
 
 static void close_modules(lmc_server *server) {
-    if (server->composition != NULL && lmc_composition_close(server->composition))
-        lmc_composition_destroy(server->composition);
+    if (server->composition != NULL)
+        lmc_composition_close(server->composition);
+    lmc_composition_destroy(server->composition);
     server->composition = NULL;
     lmc_liveness_destroy(server->context.liveness);
     lmc_unknown_ids_destroy(server->context.unknown_ids);
