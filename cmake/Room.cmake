@@ -7,7 +7,8 @@ set(LMC_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes
 add_library(lmc_flags INTERFACE)
 target_compile_options(lmc_flags INTERFACE ${LMC_WARNINGS} -fvisibility=hidden
     -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
-target_compile_definitions(lmc_flags INTERFACE _GNU_SOURCE LMC_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(lmc_flags INTERFACE _GNU_SOURCE LMC_MODULE_IN_TREE
+    LMC_VERSION="${PROJECT_VERSION}")
 target_include_directories(lmc_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
 find_package(Threads REQUIRED)
 target_link_libraries(lmc_flags INTERFACE Threads::Threads)

@@ -12,6 +12,12 @@
  * The one member of a reply that may be pending (chunk_count, ...) needs no bit: LMC_OK says
  * that it is there.
  *
+ * Structs grow as the table does, which is part of the module ABI (module.h): requests and
+ * replies at their end, parts into their reserved words, always with members that a bit
+ * governs. An older module reads and writes what it knows; what is allocated for a module is
+ * zeroed and has room for members that this server does not know, which it neither sets nor
+ * sends.
+ *
  * Raw maps hold one MessagePack map; {NULL, 0} is none. Request structs and all they point to
  * are constant and lent with the call. Any thread may use these types.
  */
@@ -61,11 +67,18 @@ extern "C" {
         LMC_##FIELDS##_FIELDS(LMC_MEMBER, M)                           \
     } lmc_##message;
 
-#define LMC_PART(message, M, form, FIELDS) \
-    LMC_STRUCT(message, M, form, FIELDS)   \
-    typedef struct lmc_##message##_list {  \
-        const lmc_##message *items;        \
-        size_t count;                      \
+/* Parts stand inside other structs and in arrays, so their size never changes: a new member
+ * takes the place of a reserved word. */
+#define LMC_PART(message, M, form, FIELDS)                                          \
+    enum { LMC_##FIELDS##_FIELDS(LMC_BIT, M) LMC_##M##_MEMBERS };                   \
+    enum { LMC_##FIELDS##_FIELDS(LMC_HAS, M) LMC_##M##_HAS_NONE = 0 };              \
+    typedef struct lmc_##message {                                                  \
+        uint64_t present;                                                           \
+        LMC_##FIELDS##_FIELDS(LMC_MEMBER, M) uint64_t reserved[LMC_##M##_RESERVED]; \
+    } lmc_##message;                                                                \
+    typedef struct lmc_##message##_list {                                           \
+        const lmc_##message *items;                                                 \
+        size_t count;                                                               \
     } lmc_##message##_list;
 
 LMC_PART_MESSAGES(LMC_PART)
