@@ -106,6 +106,7 @@ class Worker:
         otherwise it would answer the first retrieve with slots that nobody here can read."""
         key = self.key([], f"register-{self.instance_id}")
         self.client.commit_store(key, self.instance_id, write_tensors([], self.dtype, ())).result(self.timeout)
+        self.client.end_session(key.request_id).result(self.timeout)
 
     def unregister(self) -> None:
         with self._lock:

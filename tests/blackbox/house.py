@@ -78,6 +78,7 @@ class Server:
         self.http_port = http_port or ports[1]
         self.allowed = []
         self.clients = []
+        self.sessions_left = 0  # of clients that died or came late; they go by their TTL
         self.judged = False
         self.baseline = None
         self._environment = dict(environment or {})
@@ -187,6 +188,7 @@ class Server:
                 "read_locked_count": l1["read_locked_count"],
                 "staging_object_count": l1["staging_object_count"],
                 "active_prefetch_jobs": status["active_prefetch_jobs"],
+                "active_sessions": max(0, status["active_sessions"] - self.sessions_left),
                 "descriptors": max(0, self.descriptors() - self.baseline),
             }
             self.held = {name: value for name, value in held.items() if value}
@@ -306,6 +308,11 @@ def chunk_payload(seed, size):
 
 def shm_name():
     return f"house_{os.getpid()}_{uuid.uuid4().hex[:12]}"
+
+
+def end(client, *request_ids):
+    for request_id in request_ids:
+        client.end_session(request_id).result(30)
 
 
 def segments():

@@ -30,6 +30,7 @@ def main():
     answer = {"transport": worker.transport}
     if job["action"] == "store":
         answer["stored"] = worker.store(key, payloads)
+        client.end_session(key.request_id).result(30)
     elif job["action"] == "retrieve":
         answer["chunks"] = client.lookup_chunks(key.for_worker(None))
         found = worker.retrieve(key)

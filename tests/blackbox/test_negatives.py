@@ -139,6 +139,7 @@ def test_unknown_request_ids_are_answered(plain):
 def test_a_lookup_of_an_unregistered_model_hits_nothing(plain):
     assert plain.call(8, key_map(worker_id=None), 1) == "void"
     assert plain.call(9, "cmpl-0-aa") == 0
+    assert plain.call(13, "cmpl-0-aa") == "void"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from house import ROOT, chunk_payload, lookup_key, poll_until
+from house import ROOT, chunk_payload, end, lookup_key, poll_until
 
 from lmcached import CacheKey
 
@@ -81,6 +81,7 @@ def test_large_chunks_by_byte_copy(server):
     chunks = [chunk_payload(index, worker.chunk_bytes) for index in range(4)]
     assert worker.store(worker.key(tokens, "r"), chunks)
     assert worker.retrieve(worker.key(tokens, "r")) == chunks
+    end(worker.client, "r")
     worker.unregister()
 
 
@@ -94,6 +95,7 @@ def test_what_is_there_already_is_not_stored_again(server):
     assert worker.client.commit_store(worker.key(TOKENS, "b"), worker.instance_id).result(10) is True
     assert one.l1()["total_object_count"] == 10
     assert worker.store(worker.key(TOKENS, "c"), chunks) is True  # nothing to do
+    end(worker.client, "a", "b", "c")
     worker.unregister()
 
 
@@ -108,7 +110,7 @@ def test_half_written_chunks_are_invisible_until_they_are_committed(server):
     assert worker.retrieve(key) is None
     assert worker.client.commit_store(key, worker.instance_id).result(10) is True
     assert worker.client.lookup_chunks(lookup_key(TOKENS, "c")) == 10
-    worker.client.end_session("c").result(10)
+    end(worker.client, "a", "b", "c")
     worker.unregister()
 
 
@@ -120,11 +122,13 @@ def test_unregister_discards_what_was_only_reserved(server):
     assert one.l1()["total_object_count"] == 0
     worker.register()
     assert worker.client.lookup_chunks(lookup_key(TOKENS, "b")) == 0
+    end(worker.client, "a", "b")
     worker.unregister()
 
 
 def test_a_client_that_dies_between_prepare_and_commit_loses_only_its_own_chunks(server):
     one = server(shm=True)
+    one.sessions_left = 1
     second(one, "store", seed=3, tokens=TOKENS[:20])
     assert second(one, "prepare-and-die", expect_death=True, request_id="dead")["slots"] == 5
     poll_until(lambda: one.l1()["staging_object_count"] == 0, "the dead client's slots go")
@@ -133,6 +137,7 @@ def test_a_client_that_dies_between_prepare_and_commit_loses_only_its_own_chunks
 
 def test_a_client_that_dies_after_its_lookup_gives_its_locks_back(server):
     one = server(shm=True)
+    one.sessions_left = 1
     second(one, "store", seed=3)
     assert second(one, "lookup-and-die", expect_death=True, request_id="dead")["chunks"] == 10
     poll_until(lambda: one.l1()["read_locked_count"] == 0, "the dead client's locks go")
@@ -147,6 +152,7 @@ def test_a_client_that_cannot_map_the_pool_still_stores_and_loads(server):
     assert worker.store(worker.key(TOKENS, "a"), chunks)
     assert worker.retrieve(worker.key(TOKENS, "a")) == chunks
     assert worker.client.prepare_store(worker.key(list(range(8)), "b"), worker.instance_id).result(10).slots is None
+    end(worker.client, "a", "b")
     worker.unregister()
 
 
@@ -163,7 +169,7 @@ def test_a_tensor_of_the_wrong_shape_is_dropped_and_said_so(server):
     assert worker.client.commit_store(key, worker.instance_id, wrong + right).result(10) is False
     assert worker.client.lookup_chunks(lookup_key(TOKENS[:8], "b")) == 0
     assert worker.retrieve(key) is None
-    worker.client.end_session("b").result(10)
+    end(worker.client, "a", "b")
     worker.unregister()
 
 
@@ -175,6 +181,7 @@ def test_garbage_instead_of_a_pickle_stores_nothing(server):
     for data in (b"garbage", b"\x80\x04N.", b"cos\nsystem\n(X\x04\x00\x00\x00truetR.", b"\x80\x04]" + b"(" * 5000):
         assert worker.client.commit_store(key, worker.instance_id, data).result(10) is False
     assert one.l1()["total_object_count"] == 0
+    end(worker.client, "a")
     worker.unregister()
 
 
@@ -191,6 +198,7 @@ def test_masked_chunks_are_neither_reserved_nor_required(server):
     assert len(worker.client.prepare_retrieve(key, worker.instance_id).result(10).slots) == 8
     assert worker.client.commit_retrieve(key, worker.instance_id).result(10) is True
     assert worker.retrieve(plain) is None
+    end(worker.client, "a")
     worker.unregister()
 
 
