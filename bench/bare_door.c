@@ -35,11 +35,25 @@ static void answer_nothing(void *self, lmc_call *call) {
     lmc_complete(call, LMC_OK);
 }
 
+/* Takes any payload; the method "fill" answers with 32 MiB, which the transport copies once. */
+static void answer_module_call(void *self, lmc_call *call) {
+    (void)self;
+    static uint8_t bytes[32 << 20];
+    static const lmc_slice all = {bytes, sizeof bytes};
+    const lmc_server_module_call_request *request = lmc_call_request(call);
+    lmc_server_module_call_reply *reply = lmc_call_reply(call);
+    reply->success = true;
+    if (lmc_slice_is(request->method, "fill"))
+        reply->payload = (lmc_pieces){&all, 1, all.size};
+    lmc_complete(call, LMC_OK);
+}
+
 static const lmc_operation operations[] = {
     {.name = "noop", .scheduling = LMC_SYNC, .handle = answer_noop},
     {.name = "ping", .scheduling = LMC_NORMAL, .flags = LMC_NEVER_WAITS, .handle = answer_ping},
     {.name = "clear", .scheduling = LMC_NORMAL, .handle = answer_nothing},
     {.name = "end_session", .scheduling = LMC_AFFINITY, .handle = answer_nothing},
+    {.name = "server_module_call", .scheduling = LMC_AFFINITY, .handle = answer_module_call},
     {.name = NULL}};
 
 static lmc_status serve(lmc_dispatcher *dispatcher, lmc_error *error) {
@@ -62,6 +76,7 @@ static lmc_status serve(lmc_dispatcher *dispatcher, lmc_error *error) {
 }
 
 int main(void) {
+    lmc_zmq_keep_large_frames();
     lmc_error error = LMC_ERROR_INIT;
     lmc_registry *registry = NULL;
     lmc_dispatcher *dispatcher = NULL;

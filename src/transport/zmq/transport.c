@@ -16,7 +16,19 @@
 #define HANDSHAKE_MS 1000   /* a stranger that does not speak ZMTP is gone by then */
 #define FLUSH_MS 500        /* at the end, for replies not sent yet */
 #define BACKLOG 1024
+#define KEPT_HEAP (512 << 20) /* free bytes at the top of the heap that are kept in traffic */
 #define TIDY_NS (2 * LMC_NS_PER_S)
+
+/*
+ * A frame is one malloc by libzmq's I/O thread and one free by the thread that took it. Beyond
+ * 32 MiB glibc always maps, unless it may not map at all, and only its main arena can then grow
+ * as far.
+ */
+void lmc_zmq_keep_large_frames(void) {
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, KEPT_HEAP);
+}
 
 /* ---- create ---- */
 
