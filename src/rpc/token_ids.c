@@ -54,15 +54,22 @@ static size_t step_common(lmc_mp_reader *reader, size_t count) {
     return done;
 }
 
+/* As many as are quick to take. */
+static size_t take_common(lmc_mp_reader *reader, size_t count, uint32_t *ids) {
+    size_t done = lmc_token_ids_wide_works() ? lmc_token_ids_wide(reader, count, ids) : 0;
+    if (done > 0 || lmc_mp_left(reader) < 5)
+        return done;
+    return ids != NULL ? read_common(reader, count, ids) : step_common(reader, count);
+}
+
 bool lmc_mp_read_token_ids(lmc_mp_reader *reader, size_t count, uint32_t *ids,
                            bool *out_of_range) {
     size_t done = 0;
     while (done < count) {
-        if (lmc_mp_left(reader) >= 5)
-            done += ids != NULL ? read_common(reader, count - done, ids + done)
-                                : step_common(reader, count - done);
-        if (done == count)
-            break;
+        size_t common = take_common(reader, count - done, ids != NULL ? ids + done : NULL);
+        done += common;
+        if (common > 0)
+            continue;
         int64_t value;
         if (!lmc_mp_read_int(reader, &value))
             return false;
