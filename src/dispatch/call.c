@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "dispatch/dispatcher.h"
@@ -51,6 +52,62 @@ bool lmc_call_on_done(lmc_call *call, void (*done)(void *arg), void *arg) {
     x->done[x->done_count++] = (lmc_done){done, arg};
     return true;
 }
+
+const char *lmc_call_operation(lmc_call *call) { return exchange_of(call)->operation->name; }
+
+void lmc_call_charge(lmc_call *call, lmc_account *account, const char *what) {
+    lmc_exchange_charge(exchange_of(call), account);
+    if (lmc_busy_here != NULL)
+        atomic_store_explicit(&lmc_busy_here->what, what, memory_order_relaxed);
+}
+
+/* ---- bytes ---- */
+
+static bool set_pieces(lmc_exchange *x, lmc_pieces *out, const void *data, size_t size) {
+    lmc_slice *piece = lmc_arena_alloc(&x->arena, sizeof *piece);
+    if (piece == NULL)
+        return false;
+    *piece = lmc_slice_of(data, size);
+    *out = (lmc_pieces){.items = piece, .count = 1, .size = size};
+    return true;
+}
+
+lmc_slice lmc_call_join(lmc_call *call, const lmc_pieces *bytes) {
+    if (bytes->count == 1)
+        return bytes->items[0];
+    char *copy = lmc_arena_alloc(&exchange_of(call)->arena, bytes->size + 1);
+    size_t at = 0;
+    if (copy == NULL)
+        return lmc_slice_of(NULL, 0);
+    for (size_t i = 0; i < bytes->count; i++) {
+        if (bytes->items[i].size > 0)
+            memcpy(copy + at, bytes->items[i].data, bytes->items[i].size);
+        at += bytes->items[i].size;
+    }
+    return lmc_slice_of(copy, at);
+}
+
+bool lmc_call_copy(lmc_call *call, lmc_pieces *out, const void *data, size_t size) {
+    lmc_exchange *x = exchange_of(call);
+    char *copy = lmc_arena_alloc(&x->arena, size + 1);
+    if (copy == NULL)
+        return false;
+    if (size > 0)
+        memcpy(copy, data, size);
+    return set_pieces(x, out, copy, size);
+}
+
+bool lmc_call_lend(lmc_call *call, lmc_pieces *out, const void *data, size_t size,
+                   void (*give_back)(void *arg), void *arg) {
+    lmc_exchange *x = exchange_of(call);
+    if (give_back != NULL && x->done_count == LMC_EXCHANGE_DONE_MAX)
+        return false;
+    if (!set_pieces(x, out, data, size))
+        return false;
+    return give_back == NULL || lmc_call_on_done(call, give_back, arg);
+}
+
+/* ---- the end ---- */
 
 uint64_t lmc_call_connection(lmc_call *call) { return exchange_of(call)->peer->id; }
 
@@ -101,7 +158,8 @@ void lmc_fail(lmc_call *call, lmc_status status, const char *text) {
     }
     if (text != NULL)
         x->text = lmc_arena_text(&x->arena, lmc_text(text));
-    lmc_exchange_answer(x, status);
+    if (!lmc_exchange_send_back(x, status))
+        lmc_exchange_answer(x, status);
 }
 
 void lmc_complete(lmc_call *call, lmc_status status) { lmc_fail(call, status, NULL); }
@@ -111,6 +169,8 @@ static bool may_run_here(const lmc_exchange *x, const lmc_handler *from,
                          const lmc_handler *to) {
     if (to->place == LMC_PLACE_INLINE)
         return to->entry->scheduling != LMC_SYNC || x->door->is_home(x);
+    if (to->place == LMC_PLACE_PRIVATE && to->pool != from->pool)
+        return false;
     return to->place == from->place || to->place == LMC_PLACE_NORMAL;
 }
 
@@ -122,11 +182,29 @@ void lmc_forward(lmc_call *call) {
         lmc_fail(call, LMC_NOT_FOUND, "there is no handler to forward to");
         return;
     }
+    lmc_exchange_settle(x, false);
     x->handler = to;
-    if (may_run_here(x, from, to))
+    if (may_run_here(x, from, to)) {
+        if (x->started_ns != 0)
+            x->started_ns = lmc_now(&lmc_system_clock);
+        lmc_exchange_charge(x, to->account);
         to->entry->handle(to->self, call);
-    else if (to->place == LMC_PLACE_INLINE)
+        return;
+    }
+    x->started_ns = 0;
+    if (to->place == LMC_PLACE_INLINE)
         x->door->post(x);
     else
         lmc_pools_submit(x->dispatcher->pools, x);
+}
+
+void lmc_forward_then(lmc_call *call,
+                      void (*after)(void *arg, lmc_call *call, lmc_status status), void *arg) {
+    lmc_exchange *x = exchange_of(call);
+    if (x->after_count == LMC_EXCHANGE_AFTER_MAX) {
+        lmc_fail(call, LMC_FAILED, "too many handlers forwarded this call");
+        return;
+    }
+    x->after[x->after_count++] = (lmc_after){after, arg, x->handler, x->account};
+    lmc_forward(call);
 }

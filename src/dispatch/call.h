@@ -22,6 +22,13 @@ typedef enum lmc_exchange_state {
 
 /* Answers a call that has been claimed (COMPLETING), and lets it go. */
 void lmc_exchange_answer(lmc_exchange *x, lmc_status status);
+/* The call is charged to this account from now on; NULL: to nobody. */
+void lmc_exchange_charge(lmc_exchange *x, lmc_account *account);
+/* It is charged to nobody any more. */
+void lmc_exchange_settle(lmc_exchange *x, bool failed);
+/* Completed by the handler behind one that wants it back: queues it for that one. Else false.
+ */
+bool lmc_exchange_send_back(lmc_exchange *x, lmc_status status);
 /* Lets a call go that the stop has answered. */
 void lmc_exchange_drop_abandoned(lmc_exchange *x);
 

@@ -5,16 +5,28 @@
 
 #include "base/error.h"
 
-lmc_status lmc_dispatcher_create(const lmc_pools_options *options, const lmc_registry *registry,
-                                 lmc_dispatcher **dispatcher, lmc_error *error) {
+lmc_status lmc_dispatcher_prepare(const lmc_registry *registry, lmc_dispatcher **dispatcher,
+                                  lmc_error *error) {
     lmc_dispatcher *made = calloc(1, sizeof *made);
     *dispatcher = made;
     if (made == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the dispatcher");
     made->registry = registry;
-    lmc_status status = lmc_pools_create(options, registry, &made->pools, error);
+    return LMC_OK;
+}
+
+lmc_status lmc_dispatcher_start(lmc_dispatcher *dispatcher, const lmc_pools_options *options,
+                                lmc_error *error) {
+    return lmc_pools_create(options, dispatcher->registry, &dispatcher->pools, error);
+}
+
+lmc_status lmc_dispatcher_create(const lmc_pools_options *options, const lmc_registry *registry,
+                                 lmc_dispatcher **dispatcher, lmc_error *error) {
+    lmc_status status = lmc_dispatcher_prepare(registry, dispatcher, error);
+    if (status == LMC_OK)
+        status = lmc_dispatcher_start(*dispatcher, options, error);
     if (status != LMC_OK) {
-        free(made);
+        free(*dispatcher);
         *dispatcher = NULL;
     }
     return status;

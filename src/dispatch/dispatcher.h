@@ -27,6 +27,14 @@ struct lmc_dispatcher {
     _Atomic uint64_t counters[LMC_COUNT_DISPATCH_MAX];
 };
 
+/*
+ * In two steps, for modules that add handlers once the door is there: the first makes a
+ * dispatcher without pools; the second takes the registry, then frozen, as it is.
+ */
+lmc_status lmc_dispatcher_prepare(const lmc_registry *registry, lmc_dispatcher **dispatcher,
+                                  lmc_error *error);
+lmc_status lmc_dispatcher_start(lmc_dispatcher *dispatcher, const lmc_pools_options *options,
+                                lmc_error *error);
 lmc_status lmc_dispatcher_create(const lmc_pools_options *options, const lmc_registry *registry,
                                  lmc_dispatcher **dispatcher, lmc_error *error);
 void lmc_dispatcher_destroy(

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -18,6 +19,8 @@ void lmc_peer_init(lmc_peer *peer) {
     peer->busy = false;
     atomic_init(&peer->slot, -1);
 }
+
+_Thread_local lmc_busy *lmc_busy_here;
 
 static void set_state(lmc_exchange *x, lmc_exchange_state state) {
     uint32_t word = atomic_load_explicit(&x->word, memory_order_relaxed);
@@ -49,6 +52,9 @@ void lmc_exchange_end(lmc_exchange *x, size_t keep) {
     x->reply = NULL;
     x->text = NULL;
     x->done_count = 0;
+    x->after_count = 0;
+    x->comes_back = false;
+    x->started_ns = 0;
     x->in_affinity = false;
     x->is_barrier = false;
     uint32_t word = atomic_load_explicit(&x->word, memory_order_relaxed);
@@ -66,6 +72,30 @@ static void leave(lmc_exchange *x, bool answered) {
     x->door->finish(x, answered);
 }
 
+/* ---- whose it is ---- */
+
+static void show_busy(lmc_account *account, const char *what) {
+    lmc_busy *busy = lmc_busy_here;
+    if (busy == NULL)
+        return;
+    atomic_store_explicit(&busy->what, what, memory_order_relaxed);
+    atomic_store_explicit(&busy->account, account, memory_order_release);
+}
+
+void lmc_exchange_charge(lmc_exchange *x, lmc_account *account) {
+    x->account = account;
+    lmc_account_begin(account);
+    show_busy(account, x->operation->name);
+}
+
+void lmc_exchange_settle(lmc_exchange *x, bool failed) {
+    int64_t took = x->started_ns != 0 && x->account != NULL
+                       ? lmc_now(&lmc_system_clock) - x->started_ns
+                       : -1;
+    lmc_account_end(x->account, failed, took);
+    x->account = NULL;
+}
+
 static bool encode_negative(lmc_exchange *x, void *reply) {
     if (x->operation->negative == LMC_NEGATIVE_NONE || reply == NULL || x->request == NULL)
         return false;
@@ -77,9 +107,26 @@ static bool encode_negative(lmc_exchange *x, void *reply) {
     return x->door->encode(x, reply, LMC_OK) == LMC_OK;
 }
 
+/* A method of a module failed: that is the module's, and an ERROR, not the peer's. */
+static void log_method(const lmc_exchange *x, lmc_status status) {
+    static lmc_log_limit limit;
+    const lmc_server_module_call_request *request = x->request;
+    uint64_t suppressed;
+    if (lmc_log_allow(&limit, &suppressed))
+        LMC_ERROR("server module method %.*s failed: %s (%llu more not shown)",
+                  LMC_SLICE_ARGS(request->method),
+                  x->text != NULL ? x->text : lmc_status_name(status),
+                  (unsigned long long)suppressed);
+}
+
 static void log_failure(const lmc_exchange *x, lmc_status status, bool answered) {
     static lmc_log_limit limit;
     uint64_t suppressed;
+    if (x->operation->index == LMC_OP_server_module_call && x->account != NULL &&
+        status != LMC_CLOSED) {
+        log_method(x, status);
+        return;
+    }
     if (status == LMC_CLOSED) {
         LMC_DEBUG("%s: refused, the server is stopping", x->operation->name);
         return;
@@ -107,11 +154,16 @@ void lmc_exchange_answer(lmc_exchange *x, lmc_status status) {
         answered = encode_negative(x, x->reply);
         lmc_dispatch_count(x->dispatcher, answered ? LMC_COUNT_NEGATIVE : LMC_COUNT_UNANSWERED);
         log_failure(x, status, answered);
+        lmc_exchange_settle(x, true);
     }
+    lmc_exchange_settle(x, false);
     leave(x, answered);
 }
 
-void lmc_exchange_drop_abandoned(lmc_exchange *x) { leave(x, false); }
+void lmc_exchange_drop_abandoned(lmc_exchange *x) {
+    lmc_exchange_settle(x, false);
+    leave(x, false);
+}
 
 static void reject_malformed(lmc_exchange *x, const lmc_error *error) {
     static lmc_log_limit limit;
@@ -124,6 +176,11 @@ static void reject_malformed(lmc_exchange *x, const lmc_error *error) {
     leave(x, false);
 }
 
+static bool may_reach_outside(const lmc_handler *handler) {
+    return handler != NULL &&
+           (handler->outside || (handler->entry->flags & LMC_RUNS_OUTSIDE) != 0);
+}
+
 /* Makes request and reply. False: that failed, and x has been answered or dropped. */
 static bool decode(lmc_exchange *x) {
     if (x->request != NULL)
@@ -131,8 +188,9 @@ static bool decode(lmc_exchange *x) {
     lmc_error error;
     lmc_error_clear(&error);
     lmc_status status = LMC_NO_MEMORY;
-    x->reply = lmc_arena_zalloc(&x->arena, x->operation->reply_size);
-    x->request = lmc_arena_zalloc(&x->arena, x->operation->request_size);
+    size_t room = may_reach_outside(x->handler) ? LMC_MESSAGE_ROOM : 0;
+    x->reply = lmc_arena_zalloc(&x->arena, x->operation->reply_size + room);
+    x->request = lmc_arena_zalloc(&x->arena, x->operation->request_size + room);
     if (x->reply != NULL && x->request != NULL)
         status = x->door->decode(x, &error);
     if (status == LMC_OK)
@@ -148,14 +206,44 @@ static bool decode(lmc_exchange *x) {
     return false;
 }
 
+/* The handler that forwarded the call has it again. */
+static void resume(lmc_exchange *x) {
+    lmc_after after = x->after[--x->after_count];
+    lmc_call *call = lmc_exchange_call(x);
+    x->comes_back = false;
+    x->account = after.account; /* one call, however often it comes back */
+    if (after.account != NULL && after.account->outside)
+        atomic_fetch_add_explicit(&after.account->in_flight, 1, memory_order_relaxed);
+    show_busy(after.account, x->operation->name);
+    set_state(x, LMC_STATE_RUNNING);
+    after.call(after.arg, call, x->came_with);
+}
+
 void lmc_exchange_run(lmc_exchange *x) {
     if (!decode(x))
         return;
     lmc_lock_assert_none();
+    if (x->comes_back) {
+        resume(x);
+        return;
+    }
     const lmc_handler *handler = x->handler;
     lmc_call *call = lmc_exchange_call(x);
+    lmc_exchange_charge(x, handler->account);
     set_state(x, LMC_STATE_RUNNING);
     handler->entry->handle(handler->self, call);
+}
+
+bool lmc_exchange_send_back(lmc_exchange *x, lmc_status status) {
+    if (x->after_count == 0)
+        return false;
+    lmc_exchange_settle(x, status < 0);
+    x->handler = x->after[x->after_count - 1].handler;
+    x->comes_back = true;
+    x->came_with = status;
+    set_state(x, LMC_STATE_QUEUED);
+    lmc_pools_submit(x->dispatcher->pools, x);
+    return true;
 }
 
 void lmc_exchange_refuse(lmc_exchange *x, lmc_status status) {

@@ -21,6 +21,10 @@
 
 #define LMC_EXCHANGE_ALIGN 256u
 #define LMC_EXCHANGE_DONE_MAX 4
+#define LMC_EXCHANGE_AFTER_MAX 4
+/* Bytes, zeroed, behind every request and reply of a module from outside: members that its
+ * header knows and this server does not. */
+#define LMC_MESSAGE_ROOM ((size_t)256)
 
 typedef struct lmc_exchange lmc_exchange;
 typedef struct lmc_dispatcher lmc_dispatcher;
@@ -66,6 +70,14 @@ typedef struct lmc_done {
     void *arg;
 } lmc_done;
 
+/* A handler that wants the call back when the one behind it has completed it. */
+typedef struct lmc_after {
+    void (*call)(void *arg, lmc_call *call, lmc_status status);
+    void *arg;
+    const lmc_handler *handler; /* whose it is then */
+    lmc_account *account;
+} lmc_after;
+
 struct lmc_exchange {
     /* set once by the transport */
     const lmc_door *door;
@@ -79,8 +91,14 @@ struct lmc_exchange {
     const char *text;      /* of lmc_fail(), NULL: none; lives in the arena */
     lmc_done done[LMC_EXCHANGE_DONE_MAX];
     uint32_t done_count;
-    bool in_affinity; /* holds the peer's turn on its affinity lane */
-    bool is_barrier;  /* later requests wait until it has ended */
+    lmc_after after[LMC_EXCHANGE_AFTER_MAX]; /* the latest last */
+    uint32_t after_count;
+    bool comes_back;      /* queued for the latest of these, with: */
+    lmc_status came_with; /* how the handler behind completed it */
+    lmc_account *account; /* that the call is charged to; NULL: none */
+    int64_t started_ns;   /* of the handler, on a pool; 0: not measured */
+    bool in_affinity;     /* holds the peer's turn on its affinity lane */
+    bool is_barrier;      /* later requests wait until it has ended */
     int64_t queued_ns;
     union { /* in a queue of dispatch; else free for the transport */
         lmc_exchange *next;
@@ -113,5 +131,19 @@ void lmc_exchange_end(lmc_exchange *x, size_t keep);
 
 /* The handler's handle, and back. */
 lmc_call *lmc_exchange_call(lmc_exchange *x);
+
+/* Charges the call, which was charged to nobody, from its handler, which hands over to `what`.
+ */
+void lmc_call_charge(lmc_call *call, lmc_account *account, const char *what);
+
+/*
+ * What the calling thread is busy with, for reports: set by threads that are watched, updated
+ * as calls are charged. NULL: the thread is not watched.
+ */
+typedef struct lmc_busy {
+    _Atomic(lmc_account *) account;
+    _Atomic(const char *) what; /* operation or method, constant */
+} lmc_busy;
+extern _Thread_local lmc_busy *lmc_busy_here;
 
 #endif

@@ -174,6 +174,7 @@ static void run(lmc_worker *self, lmc_exchange *x) {
     uint32_t operation = x->operation->index;
     ring.now_ns = lmc_now(&lmc_system_clock);
     ring_unless_quick(self, x);
+    x->started_ns = ring.now_ns;
     atomic_store_explicit(&self->since_ns, ring.now_ns, memory_order_relaxed);
     atomic_store_explicit(&self->running, x->operation, memory_order_relaxed);
     if (atomic_load_explicit(&self->lane->stopping, memory_order_relaxed))
@@ -181,6 +182,7 @@ static void run(lmc_worker *self, lmc_exchange *x) {
     else
         lmc_exchange_run(x);
     atomic_store_explicit(&self->running, NULL, memory_order_relaxed);
+    atomic_store_explicit(&self->busy.account, NULL, memory_order_relaxed);
     if (self->lane->gathers)
         learn(self, operation, lmc_now(&lmc_system_clock) - ring.now_ns);
 }
@@ -190,6 +192,7 @@ static void serve(void *arg) {
     lmc_lane *lane = self->lane;
     lmc_exchange *x;
     ring.may_wait = lane->gathers;
+    lmc_busy_here = &self->busy;
     while ((x = next_exchange(lane)) != NULL)
         run(self, x);
     lmc_lock_take(&lane->lock);
@@ -331,6 +334,32 @@ bool lmc_lane_await(lmc_lane *lane, int64_t deadline_ns) {
 }
 
 /* ---- reports ---- */
+
+/* A handler is told of when it has run for the limit, and then each time that has doubled. */
+static void watch_worker(lmc_worker *worker, int64_t now_ns,
+                         const lmc_pools_watch_options *options) {
+    lmc_account *account = atomic_load_explicit(&worker->busy.account, memory_order_acquire);
+    int64_t since = atomic_load_explicit(&worker->since_ns, memory_order_relaxed);
+    if (account == NULL || now_ns - since < options->limit_ns)
+        return;
+    if (worker->told_of != since)
+        worker->told_ns = 0;
+    if (now_ns - since < 2 * worker->told_ns)
+        return;
+    worker->told_of = since;
+    worker->told_ns = now_ns - since;
+    lmc_slow_handler slow = {.pool = worker->lane->pool,
+                             .account = account,
+                             .what =
+                                 atomic_load_explicit(&worker->busy.what, memory_order_relaxed),
+                             .running_ns = now_ns - since};
+    options->visit(options->arg, &slow);
+}
+
+void lmc_lane_watch(lmc_lane *lane, int64_t now_ns, const lmc_pools_watch_options *options) {
+    for (uint32_t i = 0; i < lane->count; i++)
+        watch_worker(&lane->workers[i], now_ns, options);
+}
 
 static void report_worker(lmc_worker *worker, int64_t now_ns, lmc_pool_report *report) {
     const lmc_operation_def *running =

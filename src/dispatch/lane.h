@@ -21,6 +21,9 @@ typedef struct lmc_worker {
     /* For reports; the exchange itself may be gone by the time somebody looks. */
     _Atomic(const lmc_operation_def *) running;
     _Atomic int64_t since_ns;
+    lmc_busy busy;
+    int64_t told_ns; /* the watch: how long the handler ran that it told of; doubles */
+    int64_t told_of; /* since_ns of that handler */
 } lmc_worker;
 
 typedef struct lmc_list {
@@ -69,6 +72,7 @@ void lmc_lane_refuse(lmc_lane *lane);
 void lmc_lane_tell_to_stop(lmc_lane *lane);
 /* Joins the threads; false: some did not end by the deadline. */
 bool lmc_lane_await(lmc_lane *lane, int64_t deadline_ns);
+void lmc_lane_watch(lmc_lane *lane, int64_t now_ns, const lmc_pools_watch_options *options);
 void lmc_lane_report(lmc_lane *lane, int64_t now_ns, lmc_pool_report *report);
 
 #endif
