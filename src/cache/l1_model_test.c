@@ -190,8 +190,10 @@ static void step_reserve(model *m) {
     if (result == LMC_RESERVE_NO_MEMORY)
         return;
     assert_int_equal(result, LMC_RESERVED);
+    bool was_empty = is_empty(m, chunk);
     *object = (model_object){.state = STAGING, .ref = ref, .units = units, .stamp = ++m->stamp};
-    order_newest(m, chunk);
+    if (was_empty)
+        order_newest(m, chunk);
     fill(m, object);
 }
 

@@ -81,6 +81,7 @@ void lmc_l1_release(lmc_l1 *l1, const lmc_object_ref *refs, size_t count, uint32
     }
 }
 
+/* From the back: see lmc_l1_commit(). */
 void lmc_l1_touch(lmc_l1 *l1, const lmc_l1_key *keys, size_t count) {
     uint64_t hashes[LMC_L1_BATCH];
     for (size_t end = count; end > 0;) {

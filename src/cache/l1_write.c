@@ -42,9 +42,7 @@ static uint32_t add_object(reservation *r, size_t at, uint64_t hash, uint32_t *b
     if (object == 0) {
         lmc_extents_give(&r->l1->extents, extent);
         r->no_memory = true;
-        return 0;
     }
-    lmc_chunk_touch(&r->l1->table, lmc_object_at(&r->l1->table, object)->chunk);
     return object;
 }
 
@@ -73,22 +71,6 @@ static size_t reserve_some(reservation *r, size_t at, size_t end) {
     }
     lmc_page_supply_check(&r->l1->supply);
     return at;
-}
-
-/* New chunks were added front to back; their age counts from the back (storage.md 5.2). */
-static void age_in_reverse(reservation *r, size_t count) {
-    lmc_object_table *table = &r->l1->table;
-    for (size_t end = count; end > 0;) {
-        size_t at = end > LMC_L1_BATCH ? end - LMC_L1_BATCH : 0;
-        lmc_l1_enter(r->l1);
-        for (size_t i = end; i-- > at;) {
-            if (r->results[i] == LMC_RESERVED)
-                lmc_chunk_touch(table,
-                                lmc_object_at(table, lmc_l1_object(r->l1, r->refs[i]))->chunk);
-        }
-        lmc_l1_leave(r->l1);
-        end = at;
-    }
 }
 
 static void report_no_memory(reservation *r, size_t count) {
@@ -123,12 +105,11 @@ void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t s
             r.no_pages = !lmc_page_supply_more(&l1->supply, r.units);
         at = next;
     }
-    if (count > 1)
-        age_in_reverse(&r, count);
     if (r.no_memory)
         report_no_memory(&r, count);
 }
 
+/* From the back, so that of one request the last chunks are the oldest (storage.md 5.2). */
 void lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
     lmc_object_table *table = &l1->table;
     lmc_tally committed;

@@ -38,13 +38,14 @@ lmc_status lmc_pool_name(const char *shm_name, char name[LMC_POOL_NAME_MAX + 1],
     if (shm_name[0] == '\0')
         return LMC_OK;
     bool has_prefix = strncmp(rest, LMC_POOL_PREFIX, sizeof LMC_POOL_PREFIX - 1) == 0;
-    const char *prefix = has_prefix ? "" : LMC_POOL_PREFIX;
+    size_t prefix = has_prefix ? 0 : sizeof LMC_POOL_PREFIX - 1, size = strlen(rest);
     if (strchr(rest, '/') != NULL)
         return lmc_error_set(error, LMC_INVALID, "--shm-name: '%s' must not contain '/'", rest);
-    if (strlen(prefix) + strlen(rest) > LMC_POOL_NAME_MAX)
+    if (prefix + size > LMC_POOL_NAME_MAX)
         return lmc_error_set(error, LMC_INVALID, "--shm-name: longer than %d characters",
                              LMC_POOL_NAME_MAX);
-    (void)snprintf(name, LMC_POOL_NAME_MAX + 1, "%s%s", prefix, rest);
+    memcpy(name, LMC_POOL_PREFIX, prefix);
+    memcpy(name + prefix, rest, size + 1);
     return LMC_OK;
 }
 

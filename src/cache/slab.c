@@ -26,7 +26,6 @@ static bool add_block(lmc_slab *slab) {
     unsigned char *block = aligned_alloc(64, LMC_SLAB_BLOCK * slab->record_size);
     if (block == NULL)
         return false;
-    memset(block, 0, LMC_SLAB_BLOCK * slab->record_size);
     slab->blocks[slab->block_count++] = block;
     return true;
 }
@@ -41,7 +40,9 @@ uint32_t lmc_slab_take(lmc_slab *slab) {
         return 0;
     if (slab->top >> LMC_SLAB_BLOCK_BITS >= slab->block_count && !add_block(slab))
         return 0;
-    return slab->top++;
+    index = slab->top++;
+    memset(lmc_slab_at(slab, index), 0, slab->record_size);
+    return index;
 }
 
 void lmc_slab_give(lmc_slab *slab, uint32_t index) {
