@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/heap.h"
 #include "transport/zmq/transport.h"
 
 static void answer_noop(void *self, lmc_call *call) {
@@ -76,7 +77,7 @@ static lmc_status serve(lmc_dispatcher *dispatcher, lmc_error *error) {
 }
 
 int main(void) {
-    lmc_zmq_keep_large_frames();
+    lmc_heap_keep_large();
     lmc_error error = LMC_ERROR_INIT;
     lmc_registry *registry = NULL;
     lmc_dispatcher *dispatcher = NULL;

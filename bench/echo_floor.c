@@ -18,6 +18,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "base/heap.h"
+
 #define OWN_FROM ((size_t)512) /* larger results are lent, not copied */
 
 typedef struct floor_reply {
@@ -152,6 +154,7 @@ int main(int count, char **words) {
         fputs(usage, stderr);
         return 2;
     }
+    lmc_heap_keep_large();
     void *context = zmq_ctx_new();
     void *router = zmq_socket(context, ZMQ_ROUTER);
     zmq_setsockopt(router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);

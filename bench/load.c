@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "base/heap.h"
 #include "load_connection.h"
 
 typedef struct load_sums {
@@ -116,6 +117,7 @@ int main(int count, char **words) {
         plan_free(&plan);
         return 2;
     }
+    lmc_heap_keep_large();
     void *context = zmq_ctx_new();
     load_connection *connections = calloc(plan.connections, sizeof *connections);
     int status = connections != NULL ? run_plan(&plan, context, connections) : 1;

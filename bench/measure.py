@@ -33,9 +33,9 @@ class Run:
     def load(self, program: Program, requests: Sequence[wire.Request], **options: Any) -> Dict[str, Any]:
         return run_load(self.place, program.endpoint, requests, **{"seconds": self.seconds, **options})
 
-    def floor_for(self, server: Server, requests: Sequence[wire.Request], **options: Any) -> Floor:
+    def floor_for(self, server: Server, requests: Sequence[wire.Request]) -> Floor:
         """A sink that answers these requests with replies of the server's sizes."""
-        probe = self.load(server, requests, **{**options, "seconds": 0.1, "warmup": 0.05})
+        probe = self.load(server, requests, cycles=2)
         return Floor(self.place, reply_sizes(probe, requests))
 
     def in_turn(self, programs: Sequence[Program], measure: Callable[[Program], Any]) -> List[List[Any]]:
@@ -318,7 +318,7 @@ def start(run: Run) -> List[Figure]:
 
 def held_memory(run: Run) -> List[Figure]:
     """10^4 open sessions; what is left ten seconds after a storm; an idle server's CPU time."""
-    with Server(run.place, 2, shared=False) as server:
+    with Server(run.place, 1) as server:
         tokens = fill(run, server, 1)
         cycle = [wire.with_wide_first(request, 0) for request in wire.lookup_cycle(tokens, MODEL)]
         run.load(server, cycle, connections=CLIENTS)
@@ -328,7 +328,7 @@ def held_memory(run: Run) -> List[Figure]:
         sessions = (memory(server.pid)["Anon"] - before) / KIB
         if opened < SESSIONS:
             raise RuntimeError(f"only {opened} sessions are open")
-    with Server(run.place, 2, shared=False) as server:
+    with Server(run.place, 2) as server:
         storm(run, server)
         time.sleep(10)
         after = memory(server.pid)["Anon"] / KIB

@@ -13,10 +13,10 @@ function(lmc_bench name)
 endfunction()
 
 # What drives, and what the server is put beside.
-lmc_bench(load SOURCES load.c load_connection.c load_plan.c LIBRARIES PkgConfig::ZMQ)
+lmc_bench(load SOURCES load.c load_connection.c load_plan.c LIBRARIES lmc_base PkgConfig::ZMQ)
 lmc_bench(first_reply SOURCES first_reply.c LIBRARIES PkgConfig::ZMQ)
-lmc_bench(echo_floor SOURCES echo_floor.c LIBRARIES PkgConfig::ZMQ)
-lmc_bench(bare_program SOURCES echo_floor.c LIBRARIES -Wl,--no-as-needed PkgConfig::ZMQ
+lmc_bench(echo_floor SOURCES echo_floor.c LIBRARIES lmc_base PkgConfig::ZMQ)
+lmc_bench(bare_program SOURCES echo_floor.c LIBRARIES lmc_base -Wl,--no-as-needed PkgConfig::ZMQ
           PkgConfig::MICROHTTPD PkgConfig::JANSSON)
 
 # Parts by themselves: the work of a request, the first tier, the door without the house.

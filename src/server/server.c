@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "modules/modules.h"
 #include "server/state.h"
@@ -161,6 +162,7 @@ int lmc_server_run(const lmc_config *config, const char *program) {
     lmc_error error = LMC_ERROR_INIT;
     server = (lmc_server){
         .config = config, .program = program, .started_ns = lmc_now(&lmc_system_clock)};
+    lmc_heap_keep_large();
     lmc_uuid4(server.boot_id);
     lmc_notify_open(&server.notify);
     if (lmc_log_start(&error) != LMC_OK || lmc_stop_signals_install(&error) != LMC_OK) {

@@ -1,11 +1,11 @@
 #include "transport/zmq/transport.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <zmq.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "transport/zmq/endpoint.h"
 #include "transport/zmq/loop.h"
@@ -16,19 +16,7 @@
 #define HANDSHAKE_MS 1000   /* a stranger that does not speak ZMTP is gone by then */
 #define FLUSH_MS 500        /* at the end, for replies not sent yet */
 #define BACKLOG 1024
-#define KEPT_HEAP (512 << 20) /* free bytes at the top of the heap that are kept in traffic */
 #define TIDY_NS (2 * LMC_NS_PER_S)
-
-/*
- * A frame is one malloc by libzmq's I/O thread and one free by the thread that took it. Beyond
- * 32 MiB glibc always maps, unless it may not map at all, and only its main arena can then grow
- * as far.
- */
-void lmc_zmq_keep_large_frames(void) {
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_MAX, 0);
-    mallopt(M_TRIM_THRESHOLD, KEPT_HEAP);
-}
 
 /* ---- create ---- */
 
@@ -69,7 +57,7 @@ static bool tidy(void *arg) {
     bool busy = atomic_exchange(&transport->large_traffic, false);
     busy |= lmc_zmq_replies_tidy(&transport->replies);
     if (!busy)
-        malloc_trim(0); /* what frames left behind in the allocator */
+        lmc_heap_trim(); /* what frames left behind in the allocator */
     return busy;
 }
 

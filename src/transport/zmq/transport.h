@@ -35,13 +35,6 @@ typedef struct lmc_zmq_options {
     void *arg;
 } lmc_zmq_options;
 
-/*
- * First thing in main, before there are threads: has the process's allocator keep the memory of
- * large frames, which it would otherwise map and unmap with every request (half of the rate of
- * byte copies). What is left over is given back once such traffic pauses.
- */
-void lmc_zmq_keep_large_frames(void);
-
 lmc_status lmc_zmq_transport_create(const lmc_zmq_options *options, lmc_dispatcher *dispatcher,
                                     lmc_zmq_transport **transport, lmc_error *error);
 lmc_status lmc_zmq_transport_start(lmc_zmq_transport *transport, lmc_error *error);
