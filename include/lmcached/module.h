@@ -311,9 +311,9 @@ LMC_API lmc_metric *LMC_FN(lmc_metric_counter)(lmc_context *context, const char 
                                                const char *help, const char *label);
 LMC_API lmc_metric *LMC_FN(lmc_metric_gauge)(lmc_context *context, const char *name,
                                              const char *help, const char *label);
-/* Adds to a counter (by >= 0) or a gauge. `value` of the label, {NULL, 0} without one. Label
+/* Adds to a counter (by > 0) or a gauge. `value` of the label, {NULL, 0} without one. Label
  * values beyond a few hundred count as "other". */
-LMC_API void LMC_FN(lmc_metric_add)(lmc_metric *metric, lmc_slice value, double by);
+LMC_API void LMC_FN(lmc_metric_add)(lmc_metric *metric, lmc_slice value, int64_t by);
 LMC_API void LMC_FN(lmc_metric_set)(lmc_metric *metric, lmc_slice value,
                                     double to); /* gauges */
 
@@ -334,7 +334,7 @@ LMC_API lmc_status LMC_FN(lmc_subscribe)(lmc_context *context, const char *event
 LMC_API const char *LMC_FN(lmc_event_name)(const lmc_event *event);
 LMC_API int64_t LMC_FN(lmc_event_time_ns)(const lmc_event *event); /* wall clock, at publish */
 LMC_API
-    lmc_slice LMC_FN(lmc_event_session)(const lmc_event *event); /* request id, may be empty */
+lmc_slice LMC_FN(lmc_event_session)(const lmc_event *event); /* request id, may be empty */
 /* A member of the event; false, and *value is untouched: it has none of that name and type. */
 LMC_API bool LMC_FN(lmc_event_int)(const lmc_event *event, const char *member, int64_t *value);
 LMC_API bool LMC_FN(lmc_event_real)(const lmc_event *event, const char *member, double *value);

@@ -26,6 +26,12 @@
 #define BY_ENGINE .labels = {"engine_id", "device", "model_name"}
 #define BY_POOL .labels = {"pool"}, .known = {"normal|affinity"}
 
+#define BY_MODULE .labels = {"module"}
+
+static const double call_edges[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001,
+                                    0.0025,  0.005,    0.01,    0.025,  0.05,    0.1,    0.25,
+                                    0.5,     1,        2.5,     5,      10,      30,     60};
+
 const lmc_family_spec lmc_server_families[LMC_FAMILY_COUNT] = {
     [LMC_M_L1_READ] = {COUNTER("lmcache_mp_l1_read_chunks_total",
                                "Objects read from L1 (read finished)", BY_SALT_AND_L1)},
@@ -239,4 +245,19 @@ const lmc_family_spec lmc_server_families[LMC_FAMILY_COUNT] = {
     [LMC_M_REGISTERED_INSTANCES] = {GAUGE(
         "lmcached_registered_instances", "Registered engine instances",
         .labels = {"transfer_mode"}, .known = {"engine_driven|lmcache_driven"})},
+    [LMC_M_MODULE_CALLS] = {COUNTER("lmcached_server_module_calls_total",
+                                    "Calls that handlers of a module were given", BY_MODULE)},
+    [LMC_M_MODULE_ERRORS] = {COUNTER("lmcached_server_module_errors_total",
+                                     "Calls that a module failed", BY_MODULE)},
+    [LMC_M_MODULE_SLOW_CALLS] = {COUNTER("lmcached_server_module_slow_calls_total",
+                                         "Calls that a module had for more than a second",
+                                         BY_MODULE)},
+    [LMC_M_MODULE_CALLS_IN_FLIGHT] = {GAUGE(
+        "lmcached_server_module_calls_in_flight",
+        "Calls that a module from outside has and has not completed", BY_MODULE)},
+    [LMC_M_MODULE_CALL_SECONDS] = {HISTOGRAM(
+        "lmcached_server_module_call_seconds",
+        "Time from the start of a module's handler on a pool to the call's completion",
+        BY_MODULE, .edges = call_edges,
+        .edge_count = sizeof call_edges / sizeof call_edges[0])},
 };

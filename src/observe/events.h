@@ -1,0 +1,51 @@
+/*
+ * events.h: the event bus: what happens in the server, for whoever subscribed to it.
+ *
+ * Producers never wait: an event goes into one bounded queue, and when that is full the newest
+ * is dropped and counted. One thread delivers to subscribers, in order. An event that nobody
+ * has subscribed to is not even made. The thread starts with the first subscription.
+ *
+ * The bus owns events from publish on and subscriptions until destroy; names, owners and
+ * arguments of subscriptions are borrowed. create, stop and destroy belong to the main thread,
+ * the rest to any. A NULL bus is accepted everywhere and means that there is none.
+ *
+ * Filling and reading events: lmc_event_put_... and lmc_event_... of lmcached/module.h, which
+ * are defined here.
+ */
+#ifndef LMC_OBSERVE_EVENTS_H
+#define LMC_OBSERVE_EVENTS_H
+
+#include <lmcached/module.h>
+
+#include <stdatomic.h>
+
+typedef struct lmc_events lmc_events;
+
+lmc_status lmc_events_create(size_t queue_max, lmc_events **events, lmc_error *error);
+/*
+ * No event is taken any more; those in the queue are delivered, then the thread ends. False: a
+ * subscriber has not returned within wait_ns; an ERROR line has named its owner, and the bus
+ * must stay. After true no subscriber runs.
+ */
+bool lmc_events_stop(lmc_events *events, int64_t wait_ns);
+void lmc_events_destroy(
+    lmc_events *events); /* after stop; accepts NULL, and keeps a stuck one */
+
+/* Calls receive(arg, event) for events of this name. `owner` names it in the log. */
+lmc_status lmc_events_subscribe(lmc_events *events, const char *owner, const char *name,
+                                void (*receive)(void *arg, const lmc_event *event), void *arg,
+                                lmc_error *error);
+/* True while the delivering thread is inside a subscriber of this owner. */
+bool lmc_events_is_in(lmc_events *events, const char *owner);
+
+/* NULL: nobody has subscribed to it, the bus has stopped, or there is no memory. */
+lmc_event *lmc_events_begin(lmc_events *events, const char *name, lmc_slice session);
+
+typedef struct lmc_events_report {
+    uint64_t dropped, delivered;
+    size_t queued;
+    int64_t lag_ns; /* age of the event that was delivered last, then */
+} lmc_events_report;
+void lmc_events_report_get(lmc_events *events, lmc_events_report *report);
+
+#endif
