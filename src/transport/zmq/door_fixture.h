@@ -40,6 +40,7 @@ typedef struct door {
     _Atomic uint32_t closed_count;
     _Atomic uint64_t latest_connection; /* of the latest ping */
     _Atomic uint64_t handled;
+    _Atomic bool stuck, unstick; /* of get_experimental */
 } door;
 
 /* ---- handlers ---- */
@@ -102,12 +103,22 @@ static void answer_module_call(void *self, lmc_call *call) {
     lmc_complete(call, LMC_OK);
 }
 
+/* Holds up the request loop until the test lets go. */
+static void stick(void *self, lmc_call *call) {
+    door *d = self;
+    atomic_store(&d->stuck, true);
+    while (!atomic_load(&d->unstick))
+        sched_yield();
+    lmc_complete(call, LMC_OK);
+}
+
 static const lmc_operation door_operations[] = {
     {.name = "noop", .scheduling = LMC_SYNC, .handle = answer_noop},
     {.name = "ping", .scheduling = LMC_NORMAL, .flags = LMC_NEVER_WAITS, .handle = answer_ping},
     {.name = "clear", .scheduling = LMC_NORMAL, .handle = answer_clear},
     {.name = "query_prefetch_status", .scheduling = LMC_NORMAL, .handle = answer_query},
     {.name = "wait_prefetch_status", .scheduling = LMC_NORMAL, .handle = keep_wait},
+    {.name = "get_experimental", .scheduling = LMC_SYNC, .handle = stick},
     {.name = "server_module_call", .scheduling = LMC_AFFINITY, .handle = answer_module_call},
     {.name = NULL}};
 

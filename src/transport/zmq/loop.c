@@ -98,14 +98,18 @@ static bool may_read(lmc_zmq_transport *transport) {
     return now >= transport->paused_until_ns;
 }
 
+/*
+ * While requests are out, somebody may soon have something for the loop, and looking whether
+ * there is a message before it counts as asleep saves him the wake-up. Otherwise that look
+ * would only be one more system call before the sleep.
+ */
 static void receive_or_sleep(lmc_zmq_transport *transport) {
-    if (lmc_zmq_receive(transport, ZMQ_DONTWAIT))
+    if (transport->in_flight != NULL && lmc_zmq_receive(transport, ZMQ_DONTWAIT))
         return;
     lmc_dispatch_flush(transport->dispatcher);
     if (!lmc_zmq_wake_sleep(&transport->wake))
         return;
     lmc_zmq_receive(transport, 0);
-    lmc_zmq_wake_up(&transport->wake);
 }
 
 static void serve(lmc_zmq_transport *transport) {

@@ -53,7 +53,9 @@ static lmc_zmq_shape read_payload(lmc_zmq_transport *transport, lmc_zmq_request 
 
 static lmc_zmq_shape read_message(lmc_zmq_transport *transport, lmc_zmq_request *request,
                                   int flags) {
-    if (!read_part(transport, &request->id, flags))
+    bool some = read_part(transport, &request->id, flags);
+    lmc_zmq_wake_up(&transport->wake); /* no longer asleep, if it was */
+    if (!some)
         return NOTHING;
     if (!zmq_msg_more(&request->id) || !read_part(transport, &request->uid, ZMQ_DONTWAIT))
         return TOO_SHORT;
@@ -204,6 +206,7 @@ bool lmc_zmq_receive(lmc_zmq_transport *transport, int flags) {
     if (request == NULL) {
         /* Leave the message where it is; memory may come back with the next completion. */
         WARN_LIMITED("no memory to read a request");
+        lmc_zmq_wake_up(&transport->wake);
         return false;
     }
     lmc_zmq_shape shape = read_message(transport, request, flags);

@@ -193,6 +193,20 @@ static void the_loop_is_fresh_while_idle_and_after_work(void **state) {
     client_close(d, client);
 }
 
+static void a_loop_that_is_held_up_does_not_look_fresh(void **state) {
+    door *d = *state;
+    void *client = client_open(d);
+    client_send(client, "00|20"); /* get_experimental sticks */
+    while (!atomic_load(&d->stuck))
+        sched_yield();
+    int64_t inside = lmc_now(&lmc_system_clock);
+    usleep(20000);
+    assert_true(lmc_zmq_transport_last_turn_ns(d->transport) <= inside);
+    atomic_store(&d->unstick, true);
+    expect(client, "00|20|90");
+    client_close(d, client);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, door_setup, door_teardown)
     const struct CMUnitTest tests[] = {
@@ -209,6 +223,7 @@ int main(void) {
         TEST(many_clients_get_their_own_replies),
         TEST(a_stranger_that_speaks_http_is_shown_out),
         TEST(the_loop_is_fresh_while_idle_and_after_work),
+        TEST(a_loop_that_is_held_up_does_not_look_fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
