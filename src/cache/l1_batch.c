@@ -1,10 +1,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "cache/l1_internal.h"
 
 #define PAUSE_YIELDS 200
+#define REST_NS 50000L
 
 void lmc_l1_enter(lmc_l1 *l1) {
     if (lmc_lock_try(&l1->lock))
@@ -22,6 +24,11 @@ void lmc_l1_pause(lmc_l1 *l1) {
             return;
         (void)sched_yield();
     }
+}
+
+void lmc_l1_rest(void) {
+    struct timespec pause = {.tv_nsec = REST_NS};
+    (void)nanosleep(&pause, NULL);
 }
 
 /* ---- references ---- */

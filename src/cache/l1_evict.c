@@ -1,5 +1,6 @@
 #include "cache/l1_internal.h"
 
+#define ROUND_BATCH 128    /* half a batch: lookups that wait for it notice little */
 #define SWEEP_RECORDS 1024 /* chunk records looked at per hold of the lock */
 
 uint32_t lmc_l1_evict_oldest(lmc_l1 *l1, uint32_t *budget, lmc_tally *evicted) {
@@ -29,7 +30,7 @@ static uint64_t round_target(const lmc_l1 *l1) {
 
 /* One hold of the lock. False: nothing more can go. */
 static bool evict_some(lmc_l1 *l1, uint64_t *target, lmc_tally *evicted) {
-    uint32_t budget = LMC_L1_BATCH;
+    uint32_t budget = ROUND_BATCH;
     while (*target != 0 && budget != 0) {
         uint32_t count = lmc_l1_evict_oldest(l1, &budget, evicted);
         if (count == 0)
@@ -51,7 +52,8 @@ void lmc_l1_evict_round(lmc_l1 *l1) {
         more = evict_some(l1, &target, &evicted);
         lmc_l1_leave(l1);
         lmc_tally_report_salt(l1, &evicted, l1->observer.evicted);
-        lmc_l1_pause(l1);
+        if (more && target != 0)
+            lmc_l1_rest();
     }
     if (l1->observer.eviction_tick != NULL)
         l1->observer.eviction_tick(l1->observer.arg, triggered);

@@ -38,11 +38,14 @@ lmc_status lmc_l1_create_from(const lmc_l1_config *config, const lmc_page_source
 
 /*
  * The lock, fairly: who works through many batches calls lmc_l1_pause() between them, so that a
- * thread that waited gets its turn.
+ * thread that waited gets its turn. Who is in no hurry rests instead: a thread that sleeps
+ * between holds is seldom at the end of its time slice, where it would be preempted with the
+ * lock.
  */
 void lmc_l1_enter(lmc_l1 *l1);
 void lmc_l1_leave(lmc_l1 *l1);
 void lmc_l1_pause(lmc_l1 *l1);
+void lmc_l1_rest(void);
 
 /* References as callers keep them. The way back aborts on a stale one in debug builds. */
 lmc_object_ref lmc_l1_ref(const lmc_l1 *l1, uint32_t object);
