@@ -104,7 +104,10 @@ static lmc_status insert(lmc_http_quotas *quotas, size_t at, lmc_slice salt, dou
         memcpy(copy, salt.data, salt.size);
     memmove(&quotas->rows[at + 1], &quotas->rows[at],
             (quotas->count - at) * sizeof *quotas->rows);
-    quotas->rows[at] = (quota){copy, salt.size, limit_gb};
+    quota *row = &quotas->rows[at];
+    row->salt = copy;
+    row->size = salt.size;
+    row->limit_gb = limit_gb;
     quotas->count++;
     return LMC_OK;
 }

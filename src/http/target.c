@@ -23,7 +23,7 @@ static lmc_slice decode(char *from, char *end, bool plus_is_blank) {
             *out++ = (char)(high * 16 + low);
             in += 2;
         } else {
-            *out++ = *in == '+' && plus_is_blank ? ' ' : *in;
+            *out++ = (char)(*in == '+' && plus_is_blank ? ' ' : *in);
         }
     }
     return lmc_slice_of(from, (size_t)(out - from));
