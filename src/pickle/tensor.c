@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/copy.h"
 #include "pickle/dtypes.h"
 #include "pickle/tensors.h"
 
@@ -109,7 +110,7 @@ bool lmc_tensor_copy(const lmc_tensor *tensor, void *out, size_t size) {
     const uint8_t *from = tensor->storage.data;
     from += (size_t)tensor->offset * tensor->item_size;
     if (lmc_tensor_is_contiguous(tensor))
-        memcpy(out, from, size);
+        lmc_copy_cold(out, from, size);
     else
         copy_axis(tensor, 0, from, out);
     return true;
