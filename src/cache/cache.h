@@ -218,4 +218,22 @@ void lmc_cache_fail_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t
 void lmc_cache_commit_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
                                uint64_t connection);
 
+/* ---- looking in from outside (cache_views.c) ---- */
+
+/* Hashes whole chunks of `count` tokens, at most `room`; returns how many. `previous` is the hash
+ * of the chunk before them, NULL at the start of a prompt. */
+size_t lmc_cache_hash(const lmc_cache *cache, const uint8_t *previous, const uint32_t *tokens,
+                      size_t count, uint8_t *hashes, size_t room);
+/* Copies the hashes that a session knows from chunk `first` on, at most `room`; returns how many
+ * there are. Not a use of the session. */
+size_t lmc_cache_session_hashes(lmc_cache *cache, lmc_slice request_id, size_t first,
+                                uint8_t *hashes, size_t room);
+/* LMC_NOT_FOUND: no such model, world size or group is registered. */
+lmc_status lmc_cache_layout(lmc_cache *cache, lmc_slice model_name, int64_t world_size,
+                            uint32_t group, lmc_chunk_layout *found);
+/* Takes a read share of one object, to be given back with let_go. LMC_NOT_FOUND: not resident;
+ * LMC_INVALID: no such key can exist. */
+lmc_status lmc_cache_hold(lmc_cache *cache, const lmc_object_key *key, lmc_object_ref *ref);
+void lmc_cache_let_go(lmc_cache *cache, lmc_object_ref ref);
+
 #endif

@@ -266,6 +266,14 @@ lmc_chain *lmc_sessions_chain(lmc_sessions *sessions, lmc_slice id) {
     return chain;
 }
 
+lmc_chain *lmc_sessions_peek(lmc_sessions *sessions, lmc_slice id) {
+    lmc_lock_take(&sessions->lock);
+    const lmc_session *session = lmc_hashmap_get(sessions->by_id, id);
+    lmc_chain *chain = session != NULL ? lmc_chain_keep(session->chain) : NULL;
+    lmc_lock_drop(&sessions->lock);
+    return chain;
+}
+
 static lmc_status remember(lmc_sessions *sessions, lmc_slice id, lmc_chain *chain,
                            const lmc_touch_target *target) {
     lmc_leftovers left = {0};

@@ -105,6 +105,8 @@ void lmc_sessions_fini(lmc_sessions *sessions); /* waiters are told LMC_CLOSED *
 
 /* The session's chain, kept; NULL: no session or no hashes yet. */
 lmc_chain *lmc_sessions_chain(lmc_sessions *sessions, lmc_slice id);
+/* The same without counting as a use of the session. */
+lmc_chain *lmc_sessions_peek(lmc_sessions *sessions, lmc_slice id);
 /*
  * Hashes the first `chunks` chunks of the key's tokens as far as the session does not know
  * them, and remembers them in the session, which is created when there is none. *chain is kept

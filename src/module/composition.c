@@ -6,38 +6,36 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "module/build.h"
 #include "module/closing.h"
-#include "module/context.h"
 #include "module/envelope.h"
 #include "module/graph.h"
+#include "module/own.h"
+#include "module/registrar.h"
 
 #define LMC_LOGGER "lmcache.module"
 
 typedef struct built_module {
     lmc_module_class class;
     void *self;
-    bool outside;
+    lmc_module_own *own;
+    lmc_owner owner;
 } built_module;
 
 struct lmc_composition {
     lmc_composition_options options;
     lmc_module_class *classes; /* in our size; what a smaller one lacks is zero */
     size_t *order;
-    built_module *built; /* in construction order */
+    lmc_module_record *records; /* by class */
+    lmc_arena arena;            /* what modules asked of their configuration */
+    built_module *built;        /* in construction order */
     size_t built_count;
     lmc_router *router;
     lmc_status_collector *status;
     lmc_closing *closings;
 };
 
-struct lmc_build {
-    lmc_composition *composition;
-    const lmc_module_class *class; /* the one being built */
-};
-
-/* ---- what create() of a module may ask ---- */
-
-lmc_context *lmc_build_context(lmc_build *build) { return build->composition->options.context; }
+/* ---- what create() of a module may ask about others ---- */
 
 static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -71,14 +69,6 @@ void *lmc_build_require(lmc_build *build, const char *class_name, lmc_error *err
     return self != NULL ? self : not_built(build->composition, class_name, error);
 }
 
-lmc_slice lmc_build_config(lmc_build *build) {
-    const lmc_composition_options *options = &build->composition->options;
-    lmc_slice config = {0};
-    if (options->config_for != NULL)
-        config = options->config_for(options->arg, build->class->name);
-    return config.data != NULL ? config : lmc_text("{}");
-}
-
 /* ---- building ---- */
 
 static lmc_status check_class(const lmc_module_class *class, lmc_error *error) {
@@ -106,34 +96,72 @@ static lmc_status take_classes(lmc_composition *c, lmc_error *error) {
 static lmc_status adopt(lmc_composition *c, const built_module *module, lmc_error *error) {
     const lmc_module_class *class = &module->class;
     c->built[c->built_count++] = *module;
-    lmc_status status =
-        lmc_router_add(c->router, class->envelopes, module->self, class->name, error);
+    lmc_status status = lmc_router_add_of(c->router, class->envelopes, &module->owner, error);
     if (status == LMC_OK && class->liveness != NULL)
         status = lmc_liveness_add(c->options.context->liveness, class->name, class->liveness,
-                                  module->self, module->outside, error);
+                                  module->self, module->owner.outside, error);
     if (status == LMC_OK && class->report_status != NULL)
         status = lmc_status_collector_add(c->status, class->name, class->report_status,
                                           module->self);
     return status;
 }
 
-static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) {
-    const lmc_module_class *class = &c->classes[index];
-    lmc_build build = {.composition = c, .class = class};
-    built_module module = {.class = *class, .outside = index >= c->options.built_in_count};
-    lmc_error cause = LMC_ERROR_INIT;
-    lmc_lock_assert_none();
-    lmc_status status = class->create(&build, &module.self, &cause);
+static lmc_slice config_of(const lmc_composition *c, const char *class_name) {
+    lmc_slice config = {0};
+    if (c->options.config_for != NULL)
+        config = c->options.config_for(c->options.arg, class_name);
+    return config.data != NULL ? config : lmc_text("{}");
+}
+
+static int64_t close_limit(const lmc_composition *c) {
+    return c->options.close_limit_ns > 0 ? c->options.close_limit_ns : LMC_CLOSE_LIMIT_NS;
+}
+
+/* A module that is absent after all hears and holds nothing any more. */
+static void forget(lmc_composition *c, lmc_module_own *own) {
+    lmc_events_drop(c->options.context->events, own->name, close_limit(c));
+    if (own->tidy != NULL)
+        own->tidy(own);
+}
+
+static lmc_status explain(const lmc_module_class *class, lmc_status status,
+                          const lmc_error *cause, lmc_error *error) {
     if (status == LMC_DECLINED) {
-        LMC_DEBUG("%s is not loaded%s%s", class->name, cause.text[0] != '\0' ? ": " : "",
-                  cause.text);
+        LMC_DEBUG("%s is not loaded%s%s", class->name, cause->text[0] != '\0' ? ": " : "",
+                  cause->text);
         return LMC_OK;
     }
-    if (status != LMC_OK)
-        return lmc_error_set(error, status < 0 ? status : LMC_FAILED, "%s: %s", class->name,
-                             cause.text[0] != '\0' ? cause.text : lmc_status_name(status));
-    if (module.self == NULL)
-        module.self = &c->classes[index]; /* a module without state; NULL means not built */
+    return lmc_error_set(error, status < 0 ? status : LMC_FAILED, "%s: %s", class->name,
+                         cause->text[0] != '\0' ? cause->text : lmc_status_name(status));
+}
+
+static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) {
+    const lmc_module_class *class = &c->classes[index];
+    lmc_module_record *record = &c->records[index];
+    bool outside = index >= c->options.built_in_count;
+    lmc_module_record_init(record, class->name, outside, c->options.context);
+    lmc_build build = {.composition = c,
+                       .class = class,
+                       .context = outside ? &record->context : c->options.context,
+                       .config = config_of(c, class->name),
+                       .arena = &c->arena};
+    lmc_error cause = LMC_ERROR_INIT;
+    void *self = NULL;
+    lmc_lock_assert_none();
+    lmc_status status = class->create(&build, &self, &cause);
+    if (status != LMC_OK) {
+        forget(c, &record->own);
+        return explain(class, status, &cause, error);
+    }
+    if (self == NULL)
+        self = &c->classes[index]; /* a module without state; NULL means not built */
+    built_module module = {.class = *class,
+                           .self = self,
+                           .own = &record->own,
+                           .owner = {.name = class->name,
+                                     .self = self,
+                                     .outside = outside,
+                                     .account = &record->own.account}};
     return adopt(c, &module, error);
 }
 
@@ -151,17 +179,51 @@ static void log_composition(const lmc_composition *c) {
     lmc_buffer_fini(&text);
 }
 
+static void write_account(lmc_writer *writer, const lmc_account *account) {
+    lmc_write_int(writer, "calls", (int64_t)atomic_load(&account->calls));
+    lmc_write_int(writer, "errors", (int64_t)atomic_load(&account->errors));
+    if (account->outside)
+        lmc_write_int(writer, "in_flight", atomic_load(&account->in_flight));
+    lmc_write_int(writer, "slow_calls", (int64_t)atomic_load(&account->slow));
+    lmc_write_object_begin(writer, "seconds");
+    lmc_write_int(writer, "count", (int64_t)atomic_load(&account->measured));
+    lmc_write_real(writer, "sum",
+                   (double)atomic_load(&account->busy_ns) / (double)LMC_NS_PER_S);
+    lmc_write_real(writer, "max",
+                   (double)atomic_load(&account->longest_ns) / (double)LMC_NS_PER_S);
+    lmc_write_object_end(writer);
+}
+
+static void write_module(void *arg, const lmc_module_row *row) {
+    lmc_writer *writer = arg;
+    lmc_write_object_begin(writer, row->name);
+    lmc_write_text(writer, "origin", lmc_text(row->account->outside ? "native" : "built-in"));
+    if (row->version != NULL)
+        lmc_write_text(writer, "version", lmc_text(row->version));
+    write_account(writer, row->account);
+    lmc_write_object_end(writer);
+}
+
+static lmc_status report_modules(void *self, lmc_writer *writer) {
+    lmc_write_object_begin(writer, "server_modules");
+    lmc_composition_each(self, write_module, writer);
+    lmc_write_object_end(writer);
+    return LMC_OK;
+}
+
 static bool allocate(lmc_composition *c) {
     size_t room = c->options.class_count > 0 ? c->options.class_count : 1;
     int64_t budget = c->options.status_budget_ns;
     c->classes = calloc(room, sizeof *c->classes);
     c->order = calloc(room, sizeof *c->order);
+    c->records = calloc(room, sizeof *c->records);
+    lmc_arena_init(&c->arena, 0);
     c->built = calloc(room, sizeof *c->built);
     c->closings = calloc(room, sizeof *c->closings);
     c->router = lmc_router_create();
     c->status = lmc_status_collector_create(budget > 0 ? budget : LMC_STATUS_BUDGET_NS);
-    return c->classes != NULL && c->order != NULL && c->built != NULL && c->closings != NULL &&
-           c->router != NULL && c->status != NULL;
+    return c->classes != NULL && c->order != NULL && c->records != NULL && c->built != NULL &&
+           c->closings != NULL && c->router != NULL && c->status != NULL;
 }
 
 lmc_status lmc_composition_create(const lmc_composition_options *options,
@@ -174,12 +236,13 @@ lmc_status lmc_composition_create(const lmc_composition_options *options,
     c->options = *options;
     if (allocate(c))
         status = take_classes(c, error);
+    if (status == LMC_OK)
+        status = lmc_status_collector_add(c->status, "server_modules", report_modules, c);
     for (size_t i = 0; i < options->class_count && status == LMC_OK; i++)
         status = build_one(c, c->order[i], error);
-    if (status == LMC_OK &&
-        lmc_status_collector_add(c->status, "server_module_plugins", lmc_router_report_status,
-                                 c->router) != LMC_OK)
-        status = LMC_NO_MEMORY;
+    if (status == LMC_OK)
+        status = lmc_status_collector_add(c->status, "server_module_plugins",
+                                          lmc_router_report_status, c->router);
     if (status != LMC_OK) {
         lmc_error_set(error, status, "no memory for server modules");
         lmc_composition_close(c);
@@ -196,13 +259,43 @@ lmc_status lmc_composition_register(lmc_composition *composition, lmc_registry *
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < composition->built_count && status == LMC_OK; i++) {
         const built_module *module = &composition->built[i];
-        status = lmc_registry_add(registry, module->class.operations, module->self,
-                                  module->class.name, module->outside, error);
+        status = lmc_registry_add_of(registry, module->class.operations, &module->owner, error);
     }
     if (status == LMC_OK)
-        status = lmc_registry_add(registry, lmc_router_operations(), composition->router,
-                                  "EnvelopeRouter", false, error);
+        status = lmc_registry_add(registry, lmc_router_operations(composition->router),
+                                  composition->router, "EnvelopeRouter", false, error);
     return status;
+}
+
+lmc_status lmc_composition_register_zmq(lmc_composition *composition, lmc_registry *registry,
+                                        void *(*context)(void *arg), void *arg,
+                                        lmc_error *error) {
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < composition->built_count && status == LMC_OK; i++) {
+        const built_module *module = &composition->built[i];
+        lmc_zmq_server server = {
+            .registry = registry, .owner = &module->owner, .context = context, .arg = arg};
+        lmc_error cause = LMC_ERROR_INIT;
+        if (module->class.register_zmq == NULL)
+            continue;
+        lmc_lock_assert_none();
+        status = module->class.register_zmq(module->self, &server, &cause);
+        if (status != LMC_OK)
+            status = lmc_error_set(error, status < 0 ? status : LMC_FAILED, "%s: %s",
+                                   module->class.name,
+                                   cause.text[0] != '\0' ? cause.text : "register_zmq failed");
+    }
+    return status;
+}
+
+void lmc_composition_each(const lmc_composition *composition,
+                          void (*visit)(void *arg, const lmc_module_row *row), void *arg) {
+    for (size_t i = 0; i < composition->built_count; i++) {
+        const built_module *module = &composition->built[i];
+        visit(arg, &(lmc_module_row){.name = module->class.name,
+                                     .version = module->class.version,
+                                     .account = &module->own->account});
+    }
 }
 
 lmc_status_collector *lmc_composition_status(lmc_composition *composition) {
@@ -215,18 +308,26 @@ size_t lmc_composition_count(const lmc_composition *composition) {
 
 /* ---- closing ---- */
 
+static void close_module(void *arg) {
+    const built_module *module = arg;
+    if (module->class.close != NULL)
+        module->class.close(module->self);
+    if (module->own->tidy != NULL)
+        module->own->tidy(module->own);
+}
+
 /* A module that a thread is still in cannot be closed: the thread would use what close frees.
  */
 static void plan_closings(lmc_composition *c, bool reaper_quiet) {
     for (size_t i = 0; i < c->built_count; i++) {
-        const built_module *module = &c->built[c->built_count - 1 - i];
+        built_module *module = &c->built[c->built_count - 1 - i];
         bool busy = lmc_status_collector_is_late(c->status, module->self) ||
+                    lmc_events_is_in(c->options.context->events, module->class.name) ||
                     (!reaper_quiet && module->class.liveness != NULL);
         if (busy)
             LMC_ERROR("%s has not returned from a call; it is not closed", module->class.name);
-        c->closings[i] = (lmc_closing){.name = module->class.name,
-                                       .close = busy ? NULL : module->class.close,
-                                       .self = module->self};
+        c->closings[i] = (lmc_closing){
+            .name = module->class.name, .close = busy ? NULL : close_module, .self = module};
     }
 }
 
@@ -234,10 +335,9 @@ static void wait_for_close(void *arg) { (void)arg; }
 
 bool lmc_composition_close(lmc_composition *composition) {
     lmc_composition *c = composition;
-    int64_t limit = c->options.close_limit_ns;
-    if (limit <= 0)
-        limit = LMC_CLOSE_LIMIT_NS;
+    int64_t limit = close_limit(c);
     bool quiet = true;
+    lmc_events_stop(c->options.context->events, limit);
     if (c->options.context->liveness != NULL)
         quiet = lmc_liveness_stop(c->options.context->liveness, limit);
     if (c->status != NULL)
@@ -255,6 +355,11 @@ void lmc_composition_destroy(lmc_composition *composition) {
         return;
     lmc_status_collector_destroy(composition->status);
     lmc_router_destroy(composition->router);
+    for (size_t i = 0; composition->records != NULL && i < composition->options.class_count;
+         i++)
+        lmc_module_record_fini(&composition->records[i]);
+    lmc_arena_fini(&composition->arena);
+    free(composition->records);
     free(composition->closings);
     free(composition->built);
     free(composition->order);

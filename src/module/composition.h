@@ -42,17 +42,35 @@ lmc_status lmc_composition_create(const lmc_composition_options *options,
 lmc_status lmc_composition_register(lmc_composition *composition, lmc_registry *registry,
                                     lmc_error *error);
 
+/*
+ * Calls register_zmq() of every module that has one, in construction order. `context` gives the
+ * libzmq context of modules, see lmc_zmq_server_context(). The registry is not frozen yet.
+ */
+lmc_status lmc_composition_register_zmq(lmc_composition *composition, lmc_registry *registry,
+                                        void *(*context)(void *arg), void *arg,
+                                        lmc_error *error);
+
+typedef struct lmc_module_row {
+    const char *name, *version; /* version may be NULL */
+    const lmc_account *account;
+} lmc_module_row;
+/* Every module that was built, in construction order. Any thread until destroy. */
+void lmc_composition_each(const lmc_composition *composition,
+                          void (*visit)(void *arg, const lmc_module_row *row), void *arg);
+
 lmc_status_collector *lmc_composition_status(lmc_composition *composition);
 size_t lmc_composition_count(const lmc_composition *composition);
 /* `self` of a module that was built; NULL: there is none of that name. */
 void *lmc_composition_find(const lmc_composition *composition, const char *class_name);
 
 /*
- * After the last call has returned: stops the reaper, then closes in reverse order, each within
- * the limit. True: all closed. False: one was abandoned, and take_over has been called after
- * the rest. Once.
+ * After the last call has returned: stops the event bus and the reaper, then closes in reverse
+ * order, each within the limit. True: all closed. False: one was abandoned, and take_over has
+ * been called after the rest. Once.
  */
 bool lmc_composition_close(lmc_composition *composition);
-void lmc_composition_destroy(lmc_composition *composition); /* after close; accepts NULL */
+/* After close and after the last call has ended, which is charged to its module until then;
+ * accepts NULL. */
+void lmc_composition_destroy(lmc_composition *composition);
 
 #endif

@@ -295,7 +295,10 @@ static void status_has_modules_in_order_and_the_router_last(void **state) {
     assert_int_equal(
         lmc_status_collect(lmc_composition_status(composition), report_core, NULL, &out),
         LMC_OK);
-    assert_string_equal(out.data, "{\"is_healthy\":true,\"name\":\"Alpha\","
+    assert_string_equal(out.data, "{\"is_healthy\":true,\"server_modules\":{\"Alpha\":"
+                                  "{\"origin\":\"built-in\",\"calls\":0,\"errors\":0,"
+                                  "\"slow_calls\":0,\"seconds\":{\"count\":0,\"sum\":0.0,"
+                                  "\"max\":0.0}}},\"name\":\"Alpha\","
                                   "\"server_module_plugins\":{\"methods\":[\"x.echo\"]}}");
     lmc_buffer_fini(&out);
     close_all(composition);

@@ -7,16 +7,18 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "dispatch/exchange.h"
 
 typedef struct method_entry {
     const lmc_envelope *envelope;
     void *self;
-    const char *owner;
+    lmc_account *account;
 } method_entry;
 
 struct lmc_router {
     method_entry *entries; /* sorted by method */
     size_t count, capacity;
+    bool outside; /* some method is of a module from outside */
 };
 
 lmc_router *lmc_router_create(void) { return calloc(1, sizeof(lmc_router)); }
@@ -67,35 +69,43 @@ static bool grow(lmc_router *router) {
     return true;
 }
 
-static lmc_status add_method(lmc_router *router, const lmc_envelope *envelope, void *self,
-                             const char *owner, lmc_error *error) {
+static lmc_status add_method(lmc_router *router, const lmc_envelope *envelope,
+                             const lmc_owner *owner, lmc_error *error) {
     size_t at;
     if (envelope->handle == NULL)
         return lmc_error_set(error, LMC_INVALID,
-                             "%s has no handler for server module method %s", owner,
+                             "%s has no handler for server module method %s", owner->name,
                              envelope->method);
     if (strchr(envelope->method, '.') == NULL)
         return lmc_error_set(error, LMC_INVALID,
                              "server module handler method must be namespaced (%s: '%s')",
-                             owner, envelope->method);
+                             owner->name, envelope->method);
     if (find_method(router, lmc_text(envelope->method), &at))
         return lmc_error_set(error, LMC_INVALID, "duplicate server module method: %s",
                              envelope->method);
     if (!grow(router))
-        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the methods of %s", owner);
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the methods of %s",
+                             owner->name);
     memmove(&router->entries[at + 1], &router->entries[at],
             (router->count - at) * sizeof *router->entries);
-    router->entries[at] = (method_entry){envelope, self, owner};
+    router->entries[at] = (method_entry){envelope, owner->self, owner->account};
     router->count++;
+    router->outside |= owner->outside;
     return LMC_OK;
+}
+
+lmc_status lmc_router_add_of(lmc_router *router, const lmc_envelope *envelopes,
+                             const lmc_owner *owner, lmc_error *error) {
+    lmc_status status = LMC_OK;
+    for (; status == LMC_OK && envelopes != NULL && envelopes->method != NULL; envelopes++)
+        status = add_method(router, envelopes, owner, error);
+    return status;
 }
 
 lmc_status lmc_router_add(lmc_router *router, const lmc_envelope *envelopes, void *self,
                           const char *owner, lmc_error *error) {
-    lmc_status status = LMC_OK;
-    for (; status == LMC_OK && envelopes != NULL && envelopes->method != NULL; envelopes++)
-        status = add_method(router, envelopes, self, owner, error);
-    return status;
+    return lmc_router_add_of(router, envelopes, &(lmc_owner){.name = owner, .self = self},
+                             error);
 }
 
 static void answer_unknown(lmc_call *call, lmc_slice method) {
@@ -125,17 +135,25 @@ static void handle_server_module_call(void *self, lmc_call *call) {
     }
     reply->success = true; /* a handler that fails is answered with the negative instead */
     const method_entry *entry = &router->entries[at];
+    lmc_call_charge(call, entry->account, entry->envelope->method);
     entry->envelope->handle(entry->self, call);
 }
 
-const lmc_operation *lmc_router_operations(void) {
+const lmc_operation *lmc_router_operations(const lmc_router *router) {
     static const lmc_operation operations[] = {
         {.name = "server_module_call",
          .scheduling = LMC_NORMAL,
          .handle = handle_server_module_call},
         {.name = NULL},
     };
-    return operations;
+    static const lmc_operation outside[] = {
+        {.name = "server_module_call",
+         .scheduling = LMC_NORMAL,
+         .flags = LMC_RUNS_OUTSIDE,
+         .handle = handle_server_module_call},
+        {.name = NULL},
+    };
+    return router->outside ? outside : operations;
 }
 
 lmc_status lmc_router_report_status(void *self, lmc_writer *writer) {

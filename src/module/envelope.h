@@ -10,6 +10,8 @@
 
 #include <lmcached/module.h>
 
+#include "dispatch/registry.h"
+
 typedef struct lmc_router lmc_router;
 
 lmc_router *lmc_router_create(void);         /* NULL: out of memory */
@@ -19,9 +21,13 @@ void lmc_router_destroy(lmc_router *router); /* accepts NULL */
  * namespaced or that exists. */
 lmc_status lmc_router_add(lmc_router *router, const lmc_envelope *envelopes, void *self,
                           const char *owner, lmc_error *error);
+/* The same for an owner whose calls are counted, or who is from outside. */
+lmc_status lmc_router_add_of(lmc_router *router, const lmc_envelope *envelopes,
+                             const lmc_owner *owner, lmc_error *error);
 
-/* The operations the router answers; its `self` is the router. */
-const lmc_operation *lmc_router_operations(void);
+/* The operations the router answers; its `self` is the router. With methods of modules from
+ * outside it runs where those do. */
+const lmc_operation *lmc_router_operations(const lmc_router *router);
 /* {"server_module_plugins": {"methods": [...]}}, or nothing when there is no method. */
 lmc_status lmc_router_report_status(void *router, lmc_writer *writer);
 

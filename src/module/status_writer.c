@@ -1,6 +1,9 @@
 #include "module/status_writer.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "config/json_value.h"
 
 void lmc_writer_init(lmc_writer *writer) { *writer = (lmc_writer){0}; }
 
@@ -104,6 +107,27 @@ void lmc_write_text(lmc_writer *writer, const char *name, lmc_slice value) {
     else
         lmc_json_slice(&writer->json, value);
     end_value(writer);
+}
+
+void lmc_write_json(lmc_writer *writer, const char *name, lmc_slice json) {
+    const lmc_json_value *value = NULL;
+    lmc_arena arena;
+    lmc_arena_init(&arena, 0);
+    char *text = lmc_arena_text(&arena, json);
+    lmc_status status = LMC_NO_MEMORY;
+    if (text != NULL)
+        status = lmc_json_read(&arena, lmc_slice_of(text, json.size), &value, NULL);
+    if (status != LMC_OK) {
+        *(status == LMC_NO_MEMORY ? &writer->failed : &writer->misused) = true;
+    } else if (begin_value(writer, name)) {
+        lmc_json_copy(&writer->json, value, false);
+        if (writer->depth == 0 && value->kind == LMC_JSON_IS_BOOL) {
+            writer->members[writer->count].is_bool = true;
+            writer->members[writer->count].is_true = value->truth;
+        }
+        end_value(writer);
+    }
+    lmc_arena_fini(&arena);
 }
 
 void lmc_write_null(lmc_writer *writer, const char *name) {

@@ -1,6 +1,7 @@
 #include "observe/events.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -18,6 +19,7 @@ typedef struct subscription {
     const char *owner;
     void (*receive)(void *arg, const lmc_event *event);
     void *arg;
+    atomic_bool dropped;
     struct subscription *_Atomic next;
 } subscription;
 
@@ -50,15 +52,19 @@ lmc_status lmc_events_create(size_t queue_max, lmc_events **events, lmc_error *e
 
 /* ---- delivery ---- */
 
+static void call(lmc_events *events, subscription *s, const lmc_event *event) {
+    lmc_lock_assert_none();
+    atomic_store(&events->inside, s->owner); /* before the look: see lmc_events_drop() */
+    if (!atomic_load(&s->dropped))
+        s->receive(s->arg, event);
+    atomic_store(&events->inside, NULL);
+}
+
 static void deliver(lmc_events *events, const lmc_event *event) {
     const char *name = lmc_event_name(event);
     for (subscription *s = atomic_load(&events->first); s != NULL; s = atomic_load(&s->next)) {
-        if (strcmp(s->name, name) != 0)
-            continue;
-        lmc_lock_assert_none();
-        atomic_store(&events->inside, s->owner);
-        s->receive(s->arg, event);
-        atomic_store(&events->inside, NULL);
+        if (strcmp(s->name, name) == 0)
+            call(events, s, event);
     }
     atomic_store_explicit(&events->lag_ns,
                           lmc_now(&lmc_system_clock) - lmc_event_published_ns(event),
@@ -130,7 +136,10 @@ lmc_status lmc_events_subscribe(lmc_events *events, const char *owner, const cha
         free(copy);
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for a subscription of %s", owner);
     }
-    *added = (subscription){.name = copy, .owner = owner, .receive = receive, .arg = arg};
+    added->name = copy;
+    added->owner = owner;
+    added->receive = receive;
+    added->arg = arg;
     lmc_lock_take(&events->lock);
     lmc_status status = start_locked(events, error);
     if (status == LMC_OK)
@@ -141,6 +150,17 @@ lmc_status lmc_events_subscribe(lmc_events *events, const char *owner, const cha
         free(added);
     }
     return status;
+}
+
+void lmc_events_drop(lmc_events *events, const char *owner, int64_t wait_ns) {
+    int64_t deadline = lmc_now(&lmc_system_clock) + wait_ns;
+    if (events == NULL)
+        return;
+    for (subscription *s = atomic_load(&events->first); s != NULL; s = atomic_load(&s->next))
+        if (strcmp(s->owner, owner) == 0)
+            atomic_store(&s->dropped, true);
+    while (lmc_events_is_in(events, owner) && lmc_now(&lmc_system_clock) < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = LMC_NS_PER_MS}, NULL);
 }
 
 bool lmc_events_is_in(lmc_events *events, const char *owner) {

@@ -35,6 +35,8 @@ void lmc_events_destroy(
 lmc_status lmc_events_subscribe(lmc_events *events, const char *owner, const char *name,
                                 void (*receive)(void *arg, const lmc_event *event), void *arg,
                                 lmc_error *error);
+/* Ends an owner's subscriptions; waits for one that runs, but no longer than wait_ns. */
+void lmc_events_drop(lmc_events *events, const char *owner, int64_t wait_ns);
 /* True while the delivering thread is inside a subscriber of this owner. */
 bool lmc_events_is_in(lmc_events *events, const char *owner);
 

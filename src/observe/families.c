@@ -24,6 +24,7 @@
 #define BY_L2_ADAPTER .labels = {"l2_name", "adapter_index"}
 #define BY_INSTANCE .labels = {"instance_id", "model_name"}
 #define BY_ENGINE .labels = {"engine_id", "device", "model_name"}
+#define BY_PLUGIN .labels = {"plugin"}
 #define BY_POOL .labels = {"pool"}, .known = {"normal|affinity"}
 
 #define BY_MODULE .labels = {"module"}
@@ -245,6 +246,28 @@ const lmc_family_spec lmc_server_families[LMC_FAMILY_COUNT] = {
     [LMC_M_REGISTERED_INSTANCES] = {GAUGE(
         "lmcached_registered_instances", "Registered engine instances",
         .labels = {"transfer_mode"}, .known = {"engine_driven|lmcache_driven"})},
+    [LMC_M_PLUGIN_STATE] = {GAUGE("lmcached_plugin_state",
+                                  "The state a runtime plugin is in; always 1",
+                                  .labels = {"plugin", "state"})},
+    [LMC_M_PLUGIN_PID] = {GAUGE("lmcached_plugin_pid",
+                                "Process of a runtime plugin; 0 when it does not run",
+                                BY_PLUGIN)},
+    [LMC_M_PLUGIN_RESTARTS] = {COUNTER("lmcached_plugin_restarts_total",
+                                       "Starts of a runtime plugin after the first",
+                                       BY_PLUGIN)},
+    [LMC_M_PLUGIN_EXIT_CODE] = {GAUGE(
+        "lmcached_plugin_last_exit_code",
+        "How a runtime plugin ended last; -n when signal n killed it", BY_PLUGIN)},
+    [LMC_M_PLUGIN_UPTIME] = {GAUGE("lmcached_plugin_uptime_seconds",
+                                   "How long a runtime plugin has been running", BY_PLUGIN)},
+    [LMC_M_PLUGIN_LINES] = {COUNTER("lmcached_plugin_lines_total",
+                                    "Lines that a runtime plugin wrote and that were taken",
+                                    BY_PLUGIN)},
+    [LMC_M_PLUGIN_BYTES] = {COUNTER("lmcached_plugin_bytes_total",
+                                    "Bytes that a runtime plugin wrote", BY_PLUGIN)},
+    [LMC_M_PLUGIN_DROPPED] = {COUNTER("lmcached_plugin_dropped_lines_total",
+                                      "Lines of a runtime plugin that did not get into the log",
+                                      BY_PLUGIN)},
     [LMC_M_MODULE_CALLS] = {COUNTER("lmcached_server_module_calls_total",
                                     "Calls that handlers of a module were given", BY_MODULE)},
     [LMC_M_MODULE_ERRORS] = {COUNTER("lmcached_server_module_errors_total",
