@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "config/python_text.h"
+#include "runtime_plugin/guardian.h"
 
 #ifndef LMC_COMMIT
 #define LMC_COMMIT ""
@@ -122,6 +123,8 @@ static void end_interrupted(int number) {
 }
 
 int lmc_cli_main(int count, char *const *arguments) {
+    if (count == 2 && strcmp(arguments[1], LMC_GUARDIAN_COMMAND) == 0)
+        return lmc_plugin_guardian_main(); /* not a command: the server starts it */
     const char *path = count > 0 && arguments[0][0] != '\0' ? arguments[0] : "lmcached";
     const char *slash = strrchr(path, '/');
     lmc_cli cli = {.program = slash != NULL && slash[1] != '\0' ? slash + 1 : path,

@@ -131,10 +131,11 @@ typedef struct lmc_mp_config {
     double session_lease_seconds;
     double disconnect_lease_seconds; /* 0: off */
     double runtime_plugin_stop_grace_seconds;
-    char *runtime_plugin_secrets;  /* "mask" or "pass" */
-    int64_t grpc_port;             /* LMC_CONFIG_UNSET: none */
-    char *grpc_tls_cert_file;      /* NULL: none */
-    char *grpc_tls_key_file;       /* NULL: none */
+    char *runtime_plugin_secrets; /* "mask" or "pass" */
+    bool plugin_control;      /* start, stop, restart and logs of runtime plugins over HTTP */
+    int64_t grpc_port;        /* LMC_CONFIG_UNSET: none */
+    char *grpc_tls_cert_file; /* NULL: none */
+    char *grpc_tls_key_file;  /* NULL: none */
     char *grpc_tls_client_ca_file; /* NULL: none */
 } lmc_mp_config;
 

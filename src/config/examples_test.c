@@ -12,6 +12,13 @@ static void typical_lines_start_a_server(void **state) {
         {"--l1-size-gb", "10", "--eviction-policy", "LRU", "--http-host", "0.0.0.0",
          "--http-port", "8085", "--runtime-plugin-config",
          "{\"plugin.frontend.heartbeat-url\":\"http://localhost:5000/lmcache_heartbeat\"}"},
+        {"--host", "localhost", "--port", "5555", "--l1-size-gb", "10", "--eviction-policy",
+         "LRU", "--runtime-plugin-locations", "examples/mp_runtime_plugins/"},
+        {"--host", "localhost", "--port", "5555", "--l1-size-gb", "10", "--eviction-policy",
+         "LRU", "--http-host", "0.0.0.0", "--http-port", "8080", "--runtime-plugin-locations",
+         "lmcache/lmcache_frontend/lmcache_mp_plugin/lmcache_mp_frontend_plugin.py",
+         "--runtime-plugin-config",
+         "{\"plugin.frontend.heartbeat_url\": \"http://localhost:5000/heartbeat\"}"},
         {"--chunk-size", "512", "--eviction-policy", "LRU", "--l1-manager",
          "{\"type\":\"DRAM\",\"tag\":\"_default\",\"size_gb\":8}"},
     };
@@ -24,18 +31,9 @@ static void typical_lines_start_a_server(void **state) {
 }
 
 /* They parse; what they ask for comes later, and the answer names it. */
-static void lines_that_ask_for_plugins_or_a_second_tier_are_answered_by_name(void **state) {
+static void lines_that_ask_for_modules_or_a_second_tier_are_answered_by_name(void **state) {
     (void)state;
     static const lmc_parse_case cases[] = {
-        {{"--host", "localhost", "--port", "5555", "--l1-size-gb", "10", "--eviction-policy",
-          "LRU", "--runtime-plugin-locations", "examples/mp_runtime_plugins/"},
-         "--runtime-plugin-locations is not built yet"},
-        {{"--host", "localhost", "--port", "5555", "--l1-size-gb", "10", "--eviction-policy",
-          "LRU", "--http-host", "0.0.0.0", "--http-port", "8080", "--runtime-plugin-locations",
-          "lmcache/lmcache_frontend/lmcache_mp_plugin/lmcache_mp_frontend_plugin.py",
-          "--runtime-plugin-config",
-          "{\"plugin.frontend.heartbeat_url\": \"http://localhost:5000/heartbeat\"}"},
-         "--runtime-plugin-locations is not built yet"},
         {{LMC_L1, "--server-module",
           "{\n      \"module_path\": \"my_package.server_module\",\n      \"config\": {\n"
           "        \"mode\": \"shadow\"\n      }\n    }"},
@@ -50,7 +48,7 @@ static void lines_that_ask_for_plugins_or_a_second_tier_are_answered_by_name(voi
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typical_lines_start_a_server),
-        cmocka_unit_test(lines_that_ask_for_plugins_or_a_second_tier_are_answered_by_name),
+        cmocka_unit_test(lines_that_ask_for_modules_or_a_second_tier_are_answered_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

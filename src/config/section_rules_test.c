@@ -152,8 +152,6 @@ static void what_is_not_built_is_refused_by_name(void **state) {
         {{LMC_L1, "--enable-l1-cache-download"}, "--enable-l1-cache-download is not built yet"},
         {{LMC_L1, "--run-script-api-enabled"}, "--run-script-api-enabled is not built yet"},
         {{LMC_L1, "--enable-extra-logging"}, "--enable-extra-logging is not built yet"},
-        {{LMC_L1, "--runtime-plugin-locations", "a", "b"},
-         "--runtime-plugin-locations is not built yet"},
         {{LMC_L1, "--server-module", "{\"module_path\":\"my_package.server_module\"}"},
          "--server-module my_package.server_module: the Python host is not installed"},
         {{LMC_L1, "--server-module", "[{\"module_path\":\"libecho.so\"}]"},
@@ -174,6 +172,7 @@ static void what_has_no_effect_is_accepted(void **state) {
         {LMC_L1, "--p2p-transfer-engine", "verbs", "--p2p-rdma-port", "2"},
         {LMC_L1, "--isolated-ipc", "--separate-object-groups", "--trace-output", "x"},
         {LMC_L1, "--server-module", "[]", "--runtime-plugin-locations"},
+        {LMC_L1, "--runtime-plugin-locations", "a", "b", "--enable-plugin-control"},
         {LMC_L1, "--runtime-plugin-config", "", "--otlp-endpoint", ""},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {

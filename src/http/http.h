@@ -55,6 +55,15 @@ typedef struct lmc_http_provider {
     /* Pool thread. Calls visit once per background loop. */
     void (*each_loop)(void *self, void (*visit)(void *arg, const lmc_http_loop *loop),
                       void *arg);
+    /* Pool thread. {"plugins": [...]}, compact. */
+    lmc_status (*write_plugins)(void *self, lmc_buffer *out);
+    /* Pool thread. action: "start", "stop" or "restart". LMC_NOT_FOUND, LMC_INVALID and other
+     * failures with a text. NULL: not allowed. */
+    lmc_status (*control_plugin)(void *self, lmc_slice name, const char *action,
+                                 lmc_error *error);
+    /* Pool thread. The newest `most` lines after number `after`. NULL: not allowed. */
+    lmc_status (*write_plugin_logs)(void *self, lmc_slice name, uint64_t after, uint64_t most,
+                                    lmc_buffer *out, lmc_error *error);
 } lmc_http_provider;
 
 typedef struct lmc_http_config {

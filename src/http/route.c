@@ -4,9 +4,11 @@
 #include <string.h>
 
 static const lmc_http_route *const all_families[] = {
-    lmc_http_health_routes, lmc_http_status_routes, lmc_http_metrics_routes,
-    lmc_http_cache_routes,  lmc_http_quota_routes,  lmc_http_debug_routes,
-    lmc_http_loop_routes,   lmc_http_later_routes,  NULL,
+    lmc_http_health_routes,  lmc_http_status_routes,
+    lmc_http_metrics_routes, lmc_http_cache_routes,
+    lmc_http_quota_routes,   lmc_http_debug_routes,
+    lmc_http_loop_routes,    lmc_http_plugin_routes,
+    lmc_http_later_routes,   NULL,
 };
 static const lmc_http_route *const metrics_family[] = {lmc_http_metrics_routes, NULL};
 

@@ -28,6 +28,7 @@ extern const lmc_http_route lmc_http_cache_routes[];
 extern const lmc_http_route lmc_http_quota_routes[];
 extern const lmc_http_route lmc_http_debug_routes[];
 extern const lmc_http_route lmc_http_loop_routes[];
+extern const lmc_http_route lmc_http_plugin_routes[];
 extern const lmc_http_route lmc_http_later_routes[];
 
 /*

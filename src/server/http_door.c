@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "http/http.h"
+#include "server/plugins.h"
 #include "server/state.h"
 
 #ifndef LMC_COMMIT
@@ -82,6 +83,7 @@ lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error) {
                                    .write_readiness = write_readiness,
                                    .clear = clear,
                                    .each_loop = each_loop};
+    lmc_server_offer_plugins(server, &provider);
     lmc_http_config http = {.host = config->http.http_host,
                             .port = (uint16_t)config->http.http_port,
                             .version = LMC_VERSION,

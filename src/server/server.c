@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "modules/modules.h"
+#include "server/plugins.h"
 #include "server/state.h"
 #include "server/stop_signals.h"
 
@@ -79,8 +80,10 @@ static lmc_status bind_requests(lmc_server *server, lmc_error *error) {
     if (status == LMC_OK)
         status =
             lmc_zmq_transport_create(&options, server->dispatcher, &server->transport, error);
-    if (status == LMC_OK)
+    if (status == LMC_OK) {
         lmc_server_attach_metrics(server);
+        lmc_server_attach_plugin_metrics(server);
+    }
     return status;
 }
 
@@ -130,7 +133,8 @@ static lmc_status start_core(lmc_server *server, lmc_error *error) {
  */
 static lmc_status start(lmc_server *server, lmc_error *error) {
     static lmc_status (*const steps[])(lmc_server *, lmc_error *) = {
-        lmc_server_bind_http, start_core, bind_requests, serve_requests, lmc_server_open_http,
+        lmc_server_bind_http, start_core,           bind_requests,
+        serve_requests,       lmc_server_open_http, lmc_server_start_plugins,
     };
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == LMC_OK; i++)

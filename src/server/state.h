@@ -19,6 +19,7 @@
 #include "transport/zmq/transport.h"
 
 typedef struct lmc_http lmc_http; /* http/http.h, which only http_door.c includes */
+typedef struct lmc_plugin_host lmc_plugin_host; /* runtime_plugin/host.h, only plugins.c */
 
 typedef struct lmc_server {
     const lmc_config *config;
@@ -38,6 +39,7 @@ typedef struct lmc_server {
     lmc_dispatcher *dispatcher;
     lmc_zmq_transport *transport;
     lmc_core_worker *worker;
+    _Atomic(lmc_plugin_host *) plugins; /* NULL: none; set last in the start */
     int exit_status;
     atomic_bool stopping;
 } lmc_server;

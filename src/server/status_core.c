@@ -4,6 +4,7 @@
  * it.
  */
 #include "base/bytes.h"
+#include "server/plugins.h"
 #include "server/state.h"
 
 typedef struct storage_view {
@@ -132,6 +133,7 @@ lmc_status lmc_server_report_core(void *arg, lmc_writer *writer) {
     lmc_write_list_end(writer);
     lmc_write_object_begin(writer, "cache_context_meta");
     lmc_write_object_end(writer);
+    lmc_server_report_plugins(server, writer);
     lmc_write_text(writer, "boot_id", lmc_text(server->boot_id));
     return LMC_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "server/plugins.h"
 #include "server/state.h"
 #include "server/stop_signals.h"
 
@@ -100,6 +101,7 @@ static void destroy_core(lmc_server *server) {
     lmc_timers_destroy(server->timers);
     lmc_server_destroy_http(server);
     lmc_server_destroy_metrics(server);
+    lmc_server_destroy_plugins(server);
 }
 
 void lmc_server_stop(lmc_server *server) {
@@ -108,6 +110,7 @@ void lmc_server_stop(lmc_server *server) {
     lmc_notify_stopping(&server->notify);
     limit_begin(&limit, server);
     lmc_server_close_http(server);
+    lmc_server_stop_plugins(server);
     stop_requests(server);
     close_modules(server);
     destroy_core(server);

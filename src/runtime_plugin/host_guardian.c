@@ -1,0 +1,168 @@
+/* The guardian as a process: started, waited for, and outlived. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime_plugin/environment.h"
+#include "runtime_plugin/guardian.h"
+#include "runtime_plugin/host_state.h"
+#include "runtime_plugin/process_tree.h"
+
+#define LMC_LOGGER "lmcache.plugin"
+#define PAUSE_US 5000
+#define END_LIMIT_NS (12 * LMC_NS_PER_S)      /* for a guardian that closed its socket */
+#define ORPHAN_GRACE_NS (300 * LMC_NS_PER_MS) /* between SIGTERM and SIGKILL */
+#define ORPHAN_LIMIT_NS (5 * LMC_NS_PER_S)
+
+/* ---- start ---- */
+
+static int spawn(const char *program, int socket, pid_t *pid) {
+    char *const words[] = {(char *)"lmcached", (char *)LMC_GUARDIAN_COMMAND, NULL};
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    int number = posix_spawnattr_init(&attributes);
+    if (number != 0)
+        return number;
+    number = posix_spawn_file_actions_init(&actions);
+    if (number == 0) {
+        posix_spawnattr_setsigdefault(&attributes, &all);
+        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+        number = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0);
+        if (number == 0)
+            number = posix_spawn_file_actions_adddup2(&actions, socket, LMC_GUARDIAN_FD);
+        if (number == 0)
+            number = posix_spawn(pid, program, &actions, &attributes, words, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return number;
+}
+
+lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return lmc_error_set_errno(error, LMC_FAILED, errno, "no socket for the guardian");
+    /* Should the guardian be killed, what its plugins left becomes ours. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    int number = spawn("/proc/self/exe", ends[1], &host->guardian);
+    close(ends[1]);
+    if (number != 0) {
+        close(ends[0]);
+        host->guardian = 0;
+        prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+        return lmc_error_set_errno(error, LMC_FAILED, number, "the guardian cannot be started");
+    }
+    host->socket = ends[0];
+    return LMC_OK;
+}
+
+/* ---- end ---- */
+
+bool lmc_host_reap_guardian(lmc_plugin_host *host, char how[64]) {
+    int64_t limit = lmc_now(&lmc_system_clock) + END_LIMIT_NS;
+    int wait_status = 0;
+    pid_t got;
+    while ((got = waitpid(host->guardian, &wait_status, WNOHANG)) == 0 ||
+           (got < 0 && errno == EINTR)) {
+        if (lmc_now(&lmc_system_clock) > limit)
+            kill(host->guardian, SIGKILL);
+        usleep(PAUSE_US);
+    }
+    if (got > 0 && WIFSIGNALED(wait_status))
+        snprintf(how, 64, "killed by signal %d", WTERMSIG(wait_status));
+    else
+        snprintf(how, 64, "exit status %d", WEXITSTATUS(wait_status));
+    return got > 0 && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+}
+
+/* ---- the time after its death ---- */
+
+static bool is_known_group(const lmc_plugin_host *host, pid_t group) {
+    for (size_t i = 0; i < host->count; i++)
+        for (size_t j = 0; j < sizeof host->plugins[i].groups / sizeof(pid_t); j++)
+            if (group > 1 && host->plugins[i].groups[j] == group)
+                return true;
+    return false;
+}
+
+static bool is_in(const lmc_process *items, size_t count, pid_t pid) {
+    for (size_t i = 0; i < count; i++)
+        if (items[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* Keeps what plugins have started. Other children of this process are not our business. */
+static void keep_orphans(const lmc_plugin_host *host, lmc_processes *all) {
+    char mark[96];
+    size_t kept = 0;
+    snprintf(mark, sizeof mark, LMC_PLUGIN_MARK "=%s:", host->token);
+    for (size_t i = 0; i < all->count; i++) {
+        const lmc_process *at = &all->items[i];
+        if (is_known_group(host, at->group) || is_known_group(host, at->session) ||
+            is_in(all->items, kept, at->parent) || lmc_process_is_marked(at->pid, mark))
+            all->items[kept++] = *at;
+    }
+    all->count = kept;
+}
+
+/* Those that were killed and are our children now would stay as zombies. */
+static void collect(const lmc_process *process) {
+    if (process->parent == getpid())
+        waitpid(process->pid, NULL, WNOHANG);
+}
+
+/* One round; true: nothing is left. */
+static bool signal_orphans(const lmc_plugin_host *host, int number) {
+    lmc_processes found;
+    bool any = false;
+    if (lmc_process_descendants(getpid(), &found) != LMC_OK)
+        return false;
+    keep_orphans(host, &found);
+    for (size_t i = 0; i < found.count; i++) {
+        if (!found.items[i].is_zombie && number != 0)
+            lmc_process_signal(&found.items[i], number);
+        any = true;
+    }
+    if (any && number == SIGKILL)
+        usleep(1000);
+    for (size_t i = 0; i < found.count; i++)
+        collect(&found.items[i]);
+    lmc_processes_fini(&found);
+    return !any;
+}
+
+void lmc_host_end_orphans(lmc_plugin_host *host) {
+    int64_t begin = lmc_now(&lmc_system_clock);
+    bool gone = signal_orphans(host, SIGTERM);
+    while (!gone && lmc_now(&lmc_system_clock) - begin < ORPHAN_GRACE_NS) {
+        usleep(PAUSE_US);
+        gone = signal_orphans(host, 0);
+    }
+    while (!gone && lmc_now(&lmc_system_clock) - begin < ORPHAN_LIMIT_NS)
+        gone = signal_orphans(host, SIGKILL);
+}
+
+void lmc_host_remove_folder(lmc_plugin_host *host) {
+    DIR *folder = host->folder != NULL && host->folder[0] == '/' ? opendir(host->folder) : NULL;
+    if (folder == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (strncmp(entry->d_name, "config", strlen("config")) == 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    rmdir(host->folder);
+}
