@@ -1,11 +1,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/copy.h"
 #include "rpc/msgpack.h"
 
 static void put(lmc_mp_writer *writer, const void *data, size_t size) {
     if (writer->out != NULL && size > 0)
-        memcpy(writer->out + writer->size, data, size);
+        lmc_copy_cold(writer->out + writer->size, data, size);
     writer->size += size;
 }
 
