@@ -417,8 +417,9 @@ LMC_API lmc_status LMC_FN(lmc_model_layout_of)(lmc_context *context, lmc_slice m
 
 /* ---- the ZMQ transport (main thread, inside register_zmq) ---- */
 
-/* A libzmq context (zmq_ctx_new) for sockets of modules, made when it is first asked for and
- * never terminated; the module closes its sockets in close(). NULL: none could be made. */
+/* A libzmq context (of zmq_ctx_new) for sockets of modules, which close them in close(); it
+ * ends when all modules are closed, and sockets left open are a WARNING. NULL: none could be
+ * made. */
 LMC_API void *LMC_FN(lmc_zmq_server_context)(lmc_zmq_server *server);
 /* Sets the handler of an operation, as an entry of lmc_operation does, with this module's
  * `self`. One that is not LMC_SYNC needs a pool of the module's, or the start fails. */

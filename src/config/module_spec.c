@@ -76,13 +76,14 @@ static bool is_native(const char *path) {
     return strchr(path, '/') != NULL || (size > 3 && strcmp(path + size - 3, ".so") == 0);
 }
 
-/* Neither kind of outside module can be loaded so far. */
+/* Modules in Python need a host that is a part of its own. */
 lmc_status lmc_check_modules_built(lmc_parsing *parsing) {
     const lmc_mp_config *mp = &parsing->config->mp;
-    if (mp->server_module_count == 0)
-        return LMC_OK;
-    const char *path = mp->server_modules[0].module_path;
-    return lmc_error_set(parsing->error, LMC_INVALID, "--server-module %s: %s", path,
-                         is_native(path) ? "native modules are not built yet"
-                                         : "the Python host is not installed");
+    for (size_t i = 0; i < mp->server_module_count; i++) {
+        const char *path = mp->server_modules[i].module_path;
+        if (!is_native(path))
+            return lmc_error_set(parsing->error, LMC_INVALID,
+                                 "--server-module %s: the Python host is not installed", path);
+    }
+    return LMC_OK;
 }

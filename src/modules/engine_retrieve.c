@@ -57,6 +57,18 @@ static lmc_status answer_slots(const lmc_engine_driven *module, lmc_call *call,
     return reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
 }
 
+static void publish_retrieve(const lmc_engine_driven *module,
+                             const lmc_prepare_retrieve_request *request, size_t count) {
+    lmc_event *event =
+        lmc_events_begin(module->context->events, "mp.retrieve.end", request->key.request_id);
+    lmc_event_put_text(event, "device", lmc_text("cpu"));
+    lmc_event_put_int(event, "engine_id", request->instance_id);
+    lmc_event_put_text(event, "model_name", request->key.model_name);
+    lmc_event_put_text(event, "cache_salt", request->key.cache_salt);
+    lmc_event_put_int(event, "retrieved_count", (int64_t)count);
+    lmc_event_publish(event);
+}
+
 void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
     const lmc_engine_driven *module = self;
     const lmc_prepare_retrieve_request *request = lmc_call_request(call);
@@ -84,6 +96,7 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
         lmc_metrics_chunks_loaded(module->context->metrics, request->key.worker_id,
                                   request->key.model_name, request->key.cache_salt,
                                   held->transfer.slot_count);
+        publish_retrieve(module, request, held->transfer.slot_count);
         log_retrieved(module, &request->key, began);
     }
     lmc_complete(call, status);

@@ -132,6 +132,18 @@ static lmc_status commit_pool(const lmc_engine_driven *module, lmc_call *call, b
     return status == LMC_NOT_FOUND ? LMC_OK : status;
 }
 
+static void publish_store(const lmc_engine_driven *module,
+                          const lmc_commit_store_request *request, bool stored) {
+    lmc_event *event =
+        lmc_events_begin(module->context->events, "mp.store.end", request->key.request_id);
+    lmc_event_put_text(event, "device", lmc_text("cpu"));
+    lmc_event_put_int(event, "engine_id", request->instance_id);
+    lmc_event_put_text(event, "model_name", request->key.model_name);
+    lmc_event_put_text(event, "cache_salt", request->key.cache_salt);
+    lmc_event_put_int(event, "success", stored);
+    lmc_event_publish(event);
+}
+
 void lmc_engine_commit_store(void *self, lmc_call *call) {
     const lmc_engine_driven *module = self;
     const lmc_commit_store_request *request = lmc_call_request(call);
@@ -145,5 +157,6 @@ void lmc_engine_commit_store(void *self, lmc_call *call) {
     reply->success = stored;
     if (stored)
         log_stored(module, &request->key, began);
+    publish_store(module, request, stored);
     lmc_complete(call, status);
 }

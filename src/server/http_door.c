@@ -22,7 +22,9 @@ static lmc_status write_config(void *self, lmc_buffer *out) {
 
 static lmc_status write_metrics(void *self, lmc_buffer *out) {
     const lmc_server *server = self;
-    return lmc_server_metrics_write(server->metrics, server->config->mp.instance_id, out);
+    lmc_status status =
+        lmc_server_metrics_write(server->metrics, server->config->mp.instance_id, out);
+    return status == LMC_OK ? lmc_late_metrics_write(server->late_metrics, out) : status;
 }
 
 static lmc_status write_readiness(void *self, lmc_buffer *out, bool *ready) {

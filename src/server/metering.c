@@ -40,30 +40,59 @@ static void on_lookup_done(void *arg, lmc_slice model, lmc_slice salt,
                                 .early_exit = early_exit};
     lmc_metrics_lookup_done(server->metrics, &sample);
     log_lookup(server, &sample);
+    lmc_event *event =
+        lmc_events_begin(server->events, "mp.lookup_prefetch.end", (lmc_slice){0});
+    lmc_event_put_text(event, "model_name", model);
+    lmc_event_put_text(event, "cache_salt", salt);
+    lmc_event_put_int(event, "requested_tokens", (int64_t)requested_tokens);
+    lmc_event_put_int(event, "hit_tokens", (int64_t)hit_tokens);
+    lmc_event_put_int(event, "found_count", (int64_t)hit_keys);
+    lmc_event_put_text(event, "early_exit", lmc_text(early_exit));
+    lmc_event_publish(event);
+}
+
+/* An event about so many objects. */
+static lmc_event *begin_count(const lmc_server *server, const char *name, const char *member,
+                              lmc_slice value, size_t count) {
+    lmc_event *event = lmc_events_begin(server->events, name, (lmc_slice){0});
+    lmc_event_put_text(event, member, value);
+    lmc_event_put_int(event, "count", (int64_t)count);
+    return event;
 }
 
 static void on_read_failed(void *arg, lmc_slice model, size_t count, const char *reason) {
     const lmc_server *server = arg;
+    lmc_event *event = begin_count(server, "l1.read.failed", "model_name", model, count);
+    lmc_event_put_text(event, "reason", lmc_text(reason));
+    lmc_event_publish(event);
     lmc_metrics_l1_read_failed(server->metrics, "l1_retrieve", reason, model, count);
 }
 
 static void on_committed(void *arg, lmc_slice salt, size_t count) {
+    lmc_event_publish(begin_count(arg, "l1.write.finished", "cache_salt", salt, count));
     lmc_metrics_l1_written(((const lmc_server *)arg)->metrics, salt, count);
 }
 
 static void on_evicted(void *arg, lmc_slice salt, size_t count) {
+    lmc_event_publish(begin_count(arg, "l1.keys.evicted", "cache_salt", salt, count));
     lmc_metrics_l1_evicted(((const lmc_server *)arg)->metrics, salt, count);
 }
 
 static void on_read(void *arg, lmc_slice salt, size_t count) {
+    lmc_event_publish(begin_count(arg, "l1.read.finished", "cache_salt", salt, count));
     lmc_metrics_l1_read(((const lmc_server *)arg)->metrics, salt, count);
 }
 
 static void on_no_memory(void *arg, lmc_slice model, size_t count) {
+    lmc_event_publish(begin_count(arg, "l1.allocation.failed", "model_name", model, count));
     lmc_metrics_l1_no_memory(((const lmc_server *)arg)->metrics, "l1_store", model, count);
 }
 
 static void on_eviction_tick(void *arg, bool triggered) {
+    lmc_event *event = lmc_events_begin(((const lmc_server *)arg)->events,
+                                        "l1.eviction.loop_tick", (lmc_slice){0});
+    lmc_event_put_int(event, "triggered", triggered);
+    lmc_event_publish(event);
     lmc_metrics_l1_eviction_tick(((const lmc_server *)arg)->metrics, triggered);
 }
 
@@ -190,6 +219,59 @@ static void collect_threads(void *arg, lmc_samples *samples) {
     lmc_pools_each(((const lmc_server *)arg)->dispatcher->pools, add_threads, samples);
 }
 
+/* ---- modules and events ---- */
+
+static void add_calls(void *arg, const lmc_module_row *row) {
+    lmc_samples_add_text(arg, row->name, (double)atomic_load(&row->account->calls));
+}
+
+static void add_errors(void *arg, const lmc_module_row *row) {
+    lmc_samples_add_text(arg, row->name, (double)atomic_load(&row->account->errors));
+}
+
+static void add_slow(void *arg, const lmc_module_row *row) {
+    lmc_samples_add_text(arg, row->name, (double)atomic_load(&row->account->slow));
+}
+
+static void add_in_flight(void *arg, const lmc_module_row *row) {
+    if (row->account->outside)
+        lmc_samples_add_text(arg, row->name, (double)atomic_load(&row->account->in_flight));
+}
+
+static void collect_calls(void *arg, lmc_samples *samples) {
+    lmc_composition_each(((const lmc_server *)arg)->composition, add_calls, samples);
+}
+
+static void collect_errors(void *arg, lmc_samples *samples) {
+    lmc_composition_each(((const lmc_server *)arg)->composition, add_errors, samples);
+}
+
+static void collect_slow(void *arg, lmc_samples *samples) {
+    lmc_composition_each(((const lmc_server *)arg)->composition, add_slow, samples);
+}
+
+static void collect_calls_in_flight(void *arg, lmc_samples *samples) {
+    lmc_composition_each(((const lmc_server *)arg)->composition, add_in_flight, samples);
+}
+
+static lmc_events_report events_of(const lmc_server *server) {
+    lmc_events_report report;
+    lmc_events_report_get(server->events, &report);
+    return report;
+}
+
+static void collect_events_dropped(void *arg, lmc_samples *samples) {
+    lmc_samples_add_text(samples, NULL, (double)events_of(arg).dropped);
+}
+
+static void collect_events_queued(void *arg, lmc_samples *samples) {
+    lmc_samples_add_text(samples, NULL, (double)events_of(arg).queued);
+}
+
+static void collect_events_lag(void *arg, lmc_samples *samples) {
+    lmc_samples_add_text(samples, NULL, (double)events_of(arg).lag_ns / (double)LMC_NS_PER_S);
+}
+
 static const struct {
     lmc_family_id family;
     void (*collect)(void *arg, lmc_samples *samples);
@@ -212,6 +294,13 @@ static const struct {
     {LMC_M_POOL_QUEUE_DEPTH, collect_queue},
     {LMC_M_POOL_BUSY_THREADS, collect_busy},
     {LMC_M_POOL_THREADS, collect_threads},
+    {LMC_M_MODULE_CALLS, collect_calls},
+    {LMC_M_MODULE_ERRORS, collect_errors},
+    {LMC_M_MODULE_SLOW_CALLS, collect_slow},
+    {LMC_M_MODULE_CALLS_IN_FLIGHT, collect_calls_in_flight},
+    {LMC_M_EVENTS_DROPPED, collect_events_dropped},
+    {LMC_M_EVENT_QUEUE_DEPTH, collect_events_queued},
+    {LMC_M_EVENT_DRAIN_LAG, collect_events_lag},
 };
 
 void lmc_server_attach_metrics(lmc_server *server) {

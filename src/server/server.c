@@ -21,36 +21,6 @@ static void log_notices(const lmc_config *config) {
         LMC_LOG(config->notices[i].level, "%s", config->notices[i].text);
 }
 
-/* ---- modules ---- */
-
-static lmc_status compose(lmc_server *server, lmc_error *error) {
-    size_t count;
-    const lmc_module_class *const *classes = lmc_built_in_modules(&count);
-    server->context = (lmc_context){.config = server->config,
-                                    .cache = server->cache,
-                                    .metrics = server->metrics,
-                                    .clock = &lmc_system_clock,
-                                    .timers = server->timers,
-                                    .liveness = lmc_liveness_create(),
-                                    .unknown_ids = lmc_unknown_ids_create(LMC_UNKNOWN_IDS_MAX)};
-    if (server->context.liveness == NULL || server->context.unknown_ids == NULL)
-        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
-    lmc_composition_options options = {.classes = classes,
-                                       .class_count = count,
-                                       .built_in_count = count,
-                                       .context = &server->context,
-                                       .take_over = lmc_server_end_now,
-                                       .arg = server};
-    lmc_status status = lmc_composition_create(&options, &server->composition, error);
-    if (status == LMC_OK)
-        status = lmc_registry_create(&server->registry, error);
-    if (status == LMC_OK)
-        status = lmc_composition_register(server->composition, server->registry, error);
-    if (status == LMC_OK)
-        lmc_registry_freeze(server->registry);
-    return status;
-}
-
 /* ---- requests ---- */
 
 static void connection_closed(void *arg, uint64_t connection) {
@@ -75,11 +45,16 @@ static lmc_status bind_requests(lmc_server *server, lmc_error *error) {
                                .connection_closed = connection_closed,
                                .unserved_hint = unserved_hint,
                                .arg = server};
-    lmc_status status =
-        lmc_dispatcher_create(&pools, server->registry, &server->dispatcher, error);
+    lmc_status status = lmc_dispatcher_prepare(server->registry, &server->dispatcher, error);
     if (status == LMC_OK)
         status =
             lmc_zmq_transport_create(&options, server->dispatcher, &server->transport, error);
+    if (status == LMC_OK)
+        status = lmc_server_run_registrars(server, error);
+    if (status == LMC_OK)
+        status = lmc_dispatcher_start(server->dispatcher, &pools, error);
+    if (status == LMC_OK)
+        status = lmc_server_watch_handlers(server, error);
     if (status == LMC_OK) {
         lmc_server_attach_metrics(server);
         lmc_server_attach_plugin_metrics(server);
@@ -125,7 +100,7 @@ static lmc_status start_core(lmc_server *server, lmc_error *error) {
     if (status == LMC_OK)
         name_pool_for_second_signal(server);
     if (status == LMC_OK)
-        status = compose(server, error);
+        status = lmc_server_compose(server, error);
     return status;
 }
 
@@ -146,10 +121,11 @@ static lmc_status start(lmc_server *server, lmc_error *error) {
 static void run_until_stopped(lmc_server *server) {
     lmc_error error = LMC_ERROR_INIT;
     char text[200];
+    server->exit_status = 1; /* should a module hold up the end of a failed start */
     if (start(server, &error) != LMC_OK) {
         LMC_ERROR("%s", error.text[0] != '\0' ? error.text : "the start failed");
-        server->exit_status = 1;
     } else {
+        server->exit_status = 0;
         if (server->transport != NULL && !lmc_stop_signals_pending()) {
             snprintf(text, sizeof text, "serving on %s",
                      lmc_zmq_transport_endpoint(server->transport));

@@ -16,6 +16,7 @@
 #include "observe/server_metrics.h"
 #include "server/core_worker.h"
 #include "server/notify.h"
+#include "server/outside_modules.h"
 #include "transport/zmq/transport.h"
 
 typedef struct lmc_http lmc_http; /* http/http.h, which only http_door.c includes */
@@ -29,10 +30,14 @@ typedef struct lmc_server {
     lmc_notify notify;
     lmc_http *http;
     lmc_timers *timers;
-    lmc_timer *watchdog;
+    lmc_timer *watchdog, *handler_watch;
     lmc_metrics *metrics;
     lmc_l1_source l1_source;
     lmc_cache *cache;
+    lmc_outside_modules outside;
+    lmc_events *events;             /* NULL: no bus */
+    lmc_late_metrics *late_metrics; /* of modules from outside; NULL: none */
+    lmc_buffer config_text;         /* for modules from outside */
     lmc_context context;
     lmc_composition *composition;
     lmc_registry *registry;
@@ -54,6 +59,15 @@ void lmc_server_destroy_metrics(lmc_server *server); /* after the HTTP door was 
 lmc_status lmc_server_create_cache(lmc_server *server, lmc_error *error);
 /* Removes the name of the shared memory pool, when memory itself cannot be given back. */
 void lmc_server_unlink_pool(const lmc_server *server);
+
+/* composing.c: modules, from load to close. Main thread. */
+lmc_status lmc_server_compose(lmc_server *server, lmc_error *error);
+/* Once the request socket is bound; freezes the registry. */
+lmc_status lmc_server_run_registrars(lmc_server *server, lmc_error *error);
+/* Handlers of modules from outside that run for long are named in the log. */
+lmc_status lmc_server_watch_handlers(lmc_server *server, lmc_error *error);
+void lmc_server_close_modules(lmc_server *server);
+void lmc_server_destroy_modules(lmc_server *server); /* after the last call has ended */
 
 /* status_core.c: the members of /status that are not a module's. lmc_status_report, any thread.
  */

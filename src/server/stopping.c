@@ -72,6 +72,8 @@ static void stop_requests(lmc_server *server) {
     if (server->watchdog != NULL)
         lmc_timer_cancel(server->watchdog);
     server->watchdog = NULL;
+    lmc_timer_cancel(server->handler_watch);
+    server->handler_watch = NULL;
     if (server->transport != NULL)
         lmc_zmq_transport_stop(server->transport, GRACE_NS);
     int64_t deadline = lmc_now(&lmc_system_clock) + HANDLER_LIMIT_NS;
@@ -82,15 +84,6 @@ static void stop_requests(lmc_server *server) {
     server->worker = NULL;
 }
 
-static void close_modules(lmc_server *server) {
-    if (server->composition != NULL)
-        lmc_composition_close(server->composition);
-    lmc_composition_destroy(server->composition);
-    server->composition = NULL;
-    lmc_liveness_destroy(server->context.liveness);
-    lmc_unknown_ids_destroy(server->context.unknown_ids);
-}
-
 /* The core answers calls that still wait in it, so the transport goes after it. */
 static void destroy_core(lmc_server *server) {
     lmc_cache_destroy(server->cache);
@@ -98,9 +91,11 @@ static void destroy_core(lmc_server *server) {
     lmc_zmq_transport_destroy(server->transport);
     lmc_dispatcher_destroy(server->dispatcher);
     lmc_registry_destroy(server->registry);
+    lmc_server_destroy_modules(server);
     lmc_timers_destroy(server->timers);
     lmc_server_destroy_http(server);
     lmc_server_destroy_metrics(server);
+    lmc_late_metrics_destroy(server->late_metrics);
     lmc_server_destroy_plugins(server);
 }
 
@@ -112,7 +107,7 @@ void lmc_server_stop(lmc_server *server) {
     lmc_server_close_http(server);
     lmc_server_stop_plugins(server);
     stop_requests(server);
-    close_modules(server);
+    lmc_server_close_modules(server);
     destroy_core(server);
     limit_end(&limit);
     lmc_notify_close(&server->notify);
