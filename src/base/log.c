@@ -19,6 +19,8 @@
 /* Bytes given to one write: what a pipe takes whole, and at once when poll says that it may. */
 #define PIECE ((size_t)4096)
 #define POLL_MS 100
+/* Between two rounds of writing, so that a busy server's lines do not wake the writer each. */
+#define REST_NS (5 * LMC_NS_PER_MS)
 /* How long a reader of stderr may stall a stop, and a line that is written directly. */
 #define STOP_PATIENCE_NS (2 * LMC_NS_PER_S)
 #define DIRECT_PATIENCE_NS (LMC_NS_PER_S / 5)
@@ -152,7 +154,15 @@ static void write_piece(void) {
     lmc_cond_broadcast(&queue.written);
 }
 
+static void rest(void) {
+    int64_t until = lmc_now(&lmc_system_clock) + REST_NS;
+    while (!queue.stopping && waiting() < QUEUE_BYTES / 2 &&
+           lmc_cond_wait_until(&queue.queued, &queue.lock, until)) {
+    }
+}
+
 static void run_writer(void *arg) {
+    bool rested = true;
     (void)arg;
     lmc_lock_take(&queue.lock);
     for (;;) {
@@ -160,8 +170,12 @@ static void run_writer(void *arg) {
             tell_dropped();
         if (waiting() > 0) {
             write_piece();
+            rested = false;
         } else if (queue.stopping) {
             break;
+        } else if (!rested) {
+            rest();
+            rested = true;
         } else {
             queue.idle = true;
             lmc_cond_wait(&queue.queued, &queue.lock);
@@ -245,7 +259,7 @@ static bool hand_over(const char *line, size_t size) {
         atomic_fetch_add(&dropped, 1);
         queue.untold++;
     }
-    bool wake = running && queue.idle;
+    bool wake = running && (queue.idle || waiting() >= QUEUE_BYTES / 2);
     if (wake)
         queue.idle = false;
     lmc_lock_drop(&queue.lock);
