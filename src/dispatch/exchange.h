@@ -47,12 +47,6 @@ typedef struct lmc_door {
 } lmc_door;
 
 /*
- * For finish(): whether the calling thread will call ring(arg) within some ten microseconds,
- * since it has more to finish by then. False: the transport must wake its loop itself.
- */
-bool lmc_ring_later(void (*ring)(void *arg), void *arg);
-
-/*
  * One connection as pools see it; part of the transport's record of the peer, which outlives
  * its exchanges. `slot` belongs to the dispatching thread, the rest to the affinity lane's
  * lock.

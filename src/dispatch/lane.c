@@ -8,8 +8,6 @@
 #include "base/log.h"
 
 #define LMC_LOGGER "lmcache.dispatch"
-#define GATHER_NS 20000      /* longest time that a completion waits to be announced */
-#define UNKNOWN_NS INT32_MAX /* an operation that this thread has not run yet */
 
 /* ---- lists ---- */
 
@@ -72,52 +70,6 @@ static void move_arrived(lmc_lane *lane) {
     }
 }
 
-/* ---- announcing completions together ---- */
-
-typedef struct lmc_ring {
-    bool may_wait; /* this thread serves a lane that gathers */
-    void (*call)(void *arg);
-    void *arg;
-    int64_t since_ns;
-    int64_t now_ns; /* when the running handler was started */
-} lmc_ring;
-
-static _Thread_local lmc_ring ring;
-
-static void ring_now(void) {
-    if (ring.call == NULL)
-        return;
-    void (*call)(void *) = ring.call;
-    ring.call = NULL;
-    call(ring.arg);
-}
-
-bool lmc_ring_later(void (*call)(void *arg), void *arg) {
-    if (!ring.may_wait)
-        return false;
-    if (ring.call == call && ring.arg == arg)
-        return true;
-    ring_now();
-    ring.call = call;
-    ring.arg = arg;
-    ring.since_ns = ring.now_ns;
-    return true;
-}
-
-/* Before a handler runs that may take too long for what waits to be announced. */
-static void ring_unless_quick(const lmc_worker *self, const lmc_exchange *x) {
-    int64_t usual = self->usual_ns[x->operation->index];
-    if (ring.call != NULL && ring.now_ns - ring.since_ns + usual > GATHER_NS)
-        ring_now();
-}
-
-static void learn(lmc_worker *self, uint32_t operation, int64_t took_ns) {
-    int64_t usual = self->usual_ns[operation];
-    int64_t slower = usual == UNKNOWN_NS ? 0 : usual - usual / 8;
-    int64_t now = took_ns > slower ? took_ns : slower;
-    self->usual_ns[operation] = now < UNKNOWN_NS ? (int32_t)now : UNKNOWN_NS - 1;
-}
-
 /* ---- the threads ---- */
 
 /* Lock held. The next that may run; requests whose connection is busy step aside. */
@@ -162,20 +114,14 @@ static lmc_exchange *wait_runnable(lmc_lane *lane) {
 /* NULL: the lane stops and its queue is empty. */
 static lmc_exchange *next_exchange(lmc_lane *lane) {
     lmc_lock_take(&lane->lock);
-    lmc_exchange *x = ring.call != NULL ? take_runnable(lane) : wait_runnable(lane);
+    lmc_exchange *x = wait_runnable(lane);
     lmc_lock_drop(&lane->lock);
-    if (x != NULL || ring.call == NULL)
-        return x;
-    ring_now();
-    return next_exchange(lane);
+    return x;
 }
 
 static void run(lmc_worker *self, lmc_exchange *x) {
-    uint32_t operation = x->operation->index;
-    ring.now_ns = lmc_now(&lmc_system_clock);
-    ring_unless_quick(self, x);
-    x->started_ns = ring.now_ns;
-    atomic_store_explicit(&self->since_ns, ring.now_ns, memory_order_relaxed);
+    x->started_ns = lmc_now(&lmc_system_clock);
+    atomic_store_explicit(&self->since_ns, x->started_ns, memory_order_relaxed);
     atomic_store_explicit(&self->running, x->operation, memory_order_relaxed);
     if (atomic_load_explicit(&self->lane->stopping, memory_order_relaxed))
         lmc_exchange_refuse(x, LMC_CLOSED);
@@ -183,15 +129,12 @@ static void run(lmc_worker *self, lmc_exchange *x) {
         lmc_exchange_run(x);
     atomic_store_explicit(&self->running, NULL, memory_order_relaxed);
     atomic_store_explicit(&self->busy.account, NULL, memory_order_relaxed);
-    if (self->lane->gathers)
-        learn(self, operation, lmc_now(&lmc_system_clock) - ring.now_ns);
 }
 
 static void serve(void *arg) {
     lmc_worker *self = arg;
     lmc_lane *lane = self->lane;
     lmc_exchange *x;
-    ring.may_wait = lane->gathers;
     lmc_busy_here = &self->busy;
     while ((x = next_exchange(lane)) != NULL)
         run(self, x);
@@ -255,15 +198,9 @@ void lmc_lane_refuse(lmc_lane *lane) {
 
 static lmc_status start_worker(lmc_lane *lane, uint32_t number, lmc_error *error) {
     lmc_worker *worker = &lane->workers[lane->count];
-    size_t operations = lmc_operation_count();
     char label[16];
     snprintf(label, sizeof label, "lmc-%.6s-%u", lane->pool, number % 10000);
     worker->lane = lane;
-    worker->usual_ns = malloc(operations * sizeof *worker->usual_ns);
-    if (worker->usual_ns == NULL)
-        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the %s pool", lane->pool);
-    for (size_t i = 0; i < operations; i++)
-        worker->usual_ns[i] = UNKNOWN_NS;
     lane->count++;
     lane->alive++; /* before the thread can end */
     lmc_status status = lmc_thread_start(&worker->thread, label, serve, worker, error);
@@ -272,14 +209,13 @@ static lmc_status start_worker(lmc_lane *lane, uint32_t number, lmc_error *error
     return status;
 }
 
-lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, lmc_lane_kind kind, uint32_t first,
+lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, bool affinity, uint32_t first,
                          uint32_t threads, lmc_error *error) {
     lmc_lock_init(&lane->lock, LMC_RANK_DISPATCH, pool);
     lmc_cond_init(&lane->work);
     lmc_cond_init(&lane->gone);
     lane->pool = pool;
-    lane->affinity = kind == LMC_LANE_AFFINITY;
-    lane->gathers = kind == LMC_LANE_GATHERS;
+    lane->affinity = affinity;
     lane->workers = calloc(threads, sizeof *lane->workers);
     if (lane->workers == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the %s pool", pool);
@@ -290,8 +226,6 @@ lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, lmc_lane_kind kind, u
 }
 
 void lmc_lane_fini(lmc_lane *lane) {
-    for (uint32_t i = 0; i < lane->count; i++)
-        free(lane->workers[i].usual_ns);
     free(lane->workers);
     lmc_cond_fini(&lane->work);
     lmc_cond_fini(&lane->gone);

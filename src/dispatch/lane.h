@@ -17,7 +17,6 @@ typedef struct lmc_lane lmc_lane;
 typedef struct lmc_worker {
     lmc_lane *lane;
     lmc_thread thread;
-    int32_t *usual_ns; /* by operation: how long its handler takes, of late */
     /* For reports; the exchange itself may be gone by the time somebody looks. */
     _Atomic(const lmc_operation_def *) running;
     _Atomic int64_t since_ns;
@@ -39,7 +38,6 @@ struct lmc_lane {
     uint32_t count;
     lmc_worker *workers;
     bool affinity; /* requests of one connection take turns */
-    bool gathers;  /* handlers never block: completions may be announced together */
     /* under the lock */
     lmc_lock lock;
     lmc_cond work, gone;
@@ -52,14 +50,8 @@ struct lmc_lane {
     lmc_lane *next_owed;
 };
 
-typedef enum lmc_lane_kind {
-    LMC_LANE_PLAIN,
-    LMC_LANE_GATHERS,
-    LMC_LANE_AFFINITY
-} lmc_lane_kind;
-
 /* `first` numbers the threads' names. On failure fini is due as well. */
-lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, lmc_lane_kind kind, uint32_t first,
+lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, bool affinity, uint32_t first,
                          uint32_t threads, lmc_error *error);
 void lmc_lane_fini(lmc_lane *lane); /* after its threads have ended */
 

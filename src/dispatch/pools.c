@@ -99,8 +99,8 @@ void lmc_pools_refuse_queued(lmc_pools *pools) { each_lane(pools, lmc_lane_refus
 
 /* ---- start and stop ---- */
 
-static lmc_status start_group(lmc_group *group, const char *name, lmc_lane_kind kind,
-                              uint32_t lanes, uint32_t threads, lmc_error *error) {
+static lmc_status start_group(lmc_group *group, const char *name, bool affinity, uint32_t lanes,
+                              uint32_t threads, lmc_error *error) {
     group->name = name;
     group->lanes = calloc(lanes, sizeof *group->lanes);
     if (group->lanes == NULL)
@@ -108,7 +108,7 @@ static lmc_status start_group(lmc_group *group, const char *name, lmc_lane_kind 
     lmc_status status = LMC_OK;
     for (uint32_t i = 0; i < lanes && status == LMC_OK; i++) {
         group->count++;
-        status = lmc_lane_init(&group->lanes[i], name, kind, i, threads, error);
+        status = lmc_lane_init(&group->lanes[i], name, affinity, i, threads, error);
     }
     return status;
 }
@@ -126,7 +126,7 @@ static lmc_status start_private(lmc_pools *pools, const lmc_registry *registry,
     for (uint32_t i = 0; i < count && status == LMC_OK; i++) {
         const lmc_private_pool *pool = lmc_registry_pool(registry, i);
         uint32_t threads = bounded(pool->threads);
-        status = start_group(&pools->groups[PRIVATE + i], pool->name, LMC_LANE_PLAIN,
+        status = start_group(&pools->groups[PRIVATE + i], pool->name, false,
                              pool->affinity ? threads : 1, pool->affinity ? 1 : threads, error);
     }
     return status;
@@ -137,15 +137,13 @@ static lmc_status start(lmc_pools *pools, const lmc_pools_options *options,
     lmc_group *groups = pools->groups;
     uint32_t normal = bounded(options->normal_threads);
     uint32_t affinity = bounded(options->affinity_threads);
-    lmc_status status =
-        start_group(&groups[NORMAL], "normal", LMC_LANE_GATHERS, 1, normal, error);
+    lmc_status status = start_group(&groups[NORMAL], "normal", false, 1, normal, error);
     if (status == LMC_OK)
-        status =
-            start_group(&groups[AFFINITY], "affinity", LMC_LANE_AFFINITY, affinity, 1, error);
+        status = start_group(&groups[AFFINITY], "affinity", true, affinity, 1, error);
     if (status == LMC_OK && lmc_registry_uses(registry, LMC_PLACE_OUTSIDE))
-        status = start_group(&groups[OUTSIDE], "outside", LMC_LANE_PLAIN, 1, normal, error);
+        status = start_group(&groups[OUTSIDE], "outside", false, 1, normal, error);
     if (status == LMC_OK && lmc_registry_uses(registry, LMC_PLACE_SERIAL))
-        status = start_group(&groups[SERIAL], "serial", LMC_LANE_PLAIN, 1, 1, error);
+        status = start_group(&groups[SERIAL], "serial", false, 1, 1, error);
     if (status == LMC_OK)
         status = start_private(pools, registry, error);
     return status;

@@ -64,14 +64,10 @@ static void finish(lmc_exchange *x, bool answered) {
     lmc_zmq_request *request = request_of(x);
     request->answered = answered;
     close_frames(request); /* here, because giving back a large one takes time */
-    lmc_zmq_wake *wake = &request->transport->wake;
-    if (lmc_zmq_loop_is_here(request->transport)) {
+    if (lmc_zmq_loop_is_here(request->transport))
         lmc_zmq_request_settle(request);
-        return;
-    }
-    lmc_zmq_wake_leave(wake, &request->errand, LMC_ZMQ_ERRAND_FINISHED);
-    if (!lmc_ring_later(lmc_zmq_wake_ring, wake))
-        lmc_zmq_wake_ring(wake);
+    else
+        lmc_zmq_wake_push(&request->transport->wake, &request->errand, LMC_ZMQ_ERRAND_FINISHED);
 }
 
 static void post(lmc_exchange *x) {

@@ -61,13 +61,9 @@ static void end_pause(lmc_zmq_wake *wake) {
  * push and exchange here, store and load in lmc_zmq_wake_sleep() are sequentially consistent.
  * The exchange makes one pusher per sleep the one that wakes.
  */
-void lmc_zmq_wake_leave(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind) {
+void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind) {
     errand->kind = kind;
     lmc_mpsc_push(&wake->errands, &errand->node);
-}
-
-void lmc_zmq_wake_ring(void *arg) {
-    lmc_zmq_wake *wake = arg;
     if (atomic_load(&wake->asleep) == AWAKE)
         return;
     switch (atomic_exchange(&wake->asleep, AWAKE)) {
@@ -80,11 +76,6 @@ void lmc_zmq_wake_ring(void *arg) {
     default:
         break;
     }
-}
-
-void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind) {
-    lmc_zmq_wake_leave(wake, errand, kind);
-    lmc_zmq_wake_ring(wake);
 }
 
 lmc_zmq_errand *lmc_zmq_wake_take(lmc_zmq_wake *wake) {

@@ -45,9 +45,6 @@ typedef struct lmc_zmq_wake {
 lmc_status lmc_zmq_wake_init(lmc_zmq_wake *wake, void *context, void *router, lmc_error *error);
 void lmc_zmq_wake_fini(lmc_zmq_wake *wake);
 
-/* The same in two steps: several pushes may be announced by one ring. */
-void lmc_zmq_wake_leave(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind);
-void lmc_zmq_wake_ring(void *wake);
 void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind);
 /* Everything pushed so far, oldest first; NULL: nothing. */
 lmc_zmq_errand *lmc_zmq_wake_take(lmc_zmq_wake *wake);
