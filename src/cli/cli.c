@@ -23,7 +23,8 @@ static const lmc_command commands[] = {
     {"bench", "measure a server, an engine or an L2 adapter", NULL},
     {"tool", "offline tools", NULL},
     {"coordinator", "start the fleet's registry", NULL},
-    {"plugins", "run and look at plugins", NULL},
+    {"plugins", "run runtime plugins, look at and control those of a server",
+     lmc_command_plugins},
     {"call", "call a method of a server module", NULL},
 };
 

@@ -37,6 +37,7 @@ int lmc_command_server(lmc_cli *cli, int count, char *const *words);
 int lmc_command_ping(lmc_cli *cli, int count, char *const *words);
 int lmc_command_describe(lmc_cli *cli, int count, char *const *words);
 int lmc_command_kvcache(lmc_cli *cli, int count, char *const *words);
+int lmc_command_plugins(lmc_cli *cli, int count, char *const *words);
 int lmc_command_version(lmc_cli *cli, int count, char *const *words);
 
 #endif

@@ -113,6 +113,7 @@ static bool start(lmc_guardian *g, const lmc_wire_frame *frame) {
     }
     if (g->ending)
         return true;
+    p->told.pid = -1; /* an answer is due even if nothing changes */
     bool again = frame->type == LMC_WIRE_RESTART && !is_new;
     lmc_guarded_obey(p, again ? lmc_supervisor_restart(&p->supervisor, lmc_guarded_left(p), now)
                               : lmc_supervisor_start(&p->supervisor, now));
@@ -124,6 +125,7 @@ static bool stop(lmc_guardian *g, const lmc_wire_frame *frame) {
     if (p == NULL)
         return false;
     int64_t now = lmc_now(&lmc_system_clock);
+    p->told.pid = -1;
     if (!g->ending)
         lmc_guarded_obey(p, lmc_supervisor_stop(&p->supervisor, lmc_guarded_left(p), now));
     return true;

@@ -219,6 +219,7 @@ static lmc_status find(const lmc_plugin_host *host, lmc_slice name, size_t *numb
 static lmc_status put_command(lmc_plugin_host *host, size_t number, lmc_plugin_action action,
                               const lmc_plugin_command *command) {
     lmc_hosted *p = &host->plugins[number];
+    bool asked = true;
     lmc_lock_take(&host->lock);
     lmc_status status = host->alive && !host->stopping ? LMC_OK : LMC_CLOSED;
     if (status == LMC_OK && action != LMC_PLUGIN_STOP) {
@@ -229,9 +230,14 @@ static lmc_status put_command(lmc_plugin_host *host, size_t number, lmc_plugin_a
     } else if (status == LMC_OK && p->known) {
         lmc_wire_end(&host->outbox,
                      lmc_wire_begin(&host->outbox, LMC_WIRE_STOP, (uint16_t)number));
+    } else {
+        asked = false;
     }
     if (host->outbox.failed)
         status = LMC_NO_MEMORY;
+    if (asked &&
+        status == LMC_OK) /* until the guardian tells, so that nobody takes old for new */
+        p->report.state = action == LMC_PLUGIN_STOP ? LMC_PLUGIN_STOPPING : LMC_PLUGIN_STARTING;
     host->outbox.failed = false;
     lmc_lock_drop(&host->lock);
     lmc_host_wake(host);

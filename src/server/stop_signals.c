@@ -77,4 +77,6 @@ int lmc_stop_signals_wait(void) {
     return byte;
 }
 
+int lmc_stop_signals_fd(void) { return pipe_fds[0]; }
+
 bool lmc_stop_signals_pending(void) { return received != 0; }

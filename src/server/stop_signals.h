@@ -19,5 +19,7 @@ void lmc_stop_signals_set_file(const char *path);
 /* Waits for the first signal and returns its number. */
 int lmc_stop_signals_wait(void);
 bool lmc_stop_signals_pending(void);
+/* Readable once a signal came; for those who wait for other things, too. */
+int lmc_stop_signals_fd(void);
 
 #endif
