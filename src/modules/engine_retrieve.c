@@ -85,6 +85,11 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
     lmc_status status = lmc_cache_prepare_retrieve(
         module->cache, &request->key, request->instance_id, lmc_call_connection(call), true,
         lmc_call_arena(call), &held->transfer, &error);
+    if (status == LMC_NOT_FOUND) { /* a miss is an answer, not a fault */
+        LMC_INFO("Nothing retrieved: %s", error.text);
+        lmc_complete(call, LMC_DECLINED);
+        return;
+    }
     if (status != LMC_OK) {
         lmc_fail(call, status, error.text);
         return;
