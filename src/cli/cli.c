@@ -25,7 +25,8 @@ static const lmc_command commands[] = {
     {"coordinator", "start the fleet's registry", NULL},
     {"plugins", "run runtime plugins, look at and control those of a server",
      lmc_command_plugins},
-    {"call", "call a method of a server module", NULL},
+    {"call", "call a method of a server module", lmc_command_call},
+    {"check-module", "look at a server module without a server", lmc_command_check_module},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

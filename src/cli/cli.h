@@ -38,6 +38,8 @@ int lmc_command_ping(lmc_cli *cli, int count, char *const *words);
 int lmc_command_describe(lmc_cli *cli, int count, char *const *words);
 int lmc_command_kvcache(lmc_cli *cli, int count, char *const *words);
 int lmc_command_plugins(lmc_cli *cli, int count, char *const *words);
+int lmc_command_call(lmc_cli *cli, int count, char *const *words);
+int lmc_command_check_module(lmc_cli *cli, int count, char *const *words);
 int lmc_command_version(lmc_cli *cli, int count, char *const *words);
 
 #endif

@@ -21,7 +21,7 @@ static lmc_status read_config(lmc_build *build, lmc_error *error) {
                                &build->json, &cause);
     if (status == LMC_OK)
         return LMC_OK;
-    return lmc_error_set(error, status, "the configuration of %s: %s", build->class->name,
+    return lmc_error_set(error, status, "the configuration cannot be read: %s",
                          cause.text[0] != '\0' ? cause.text : lmc_status_name(status));
 }
 
@@ -45,10 +45,9 @@ static lmc_status find_option(lmc_build *build, const char *name, const lmc_json
     return status;
 }
 
-static lmc_status wrong_type(const lmc_build *build, const char *name, const char *wanted,
-                             const lmc_json_value *value, lmc_error *error) {
-    return lmc_error_set(error, LMC_INVALID, "%s: config '%s' must be %s, not %.*s",
-                         build->class->name, name, wanted,
+static lmc_status wrong_type(const char *name, const char *wanted, const lmc_json_value *value,
+                             lmc_error *error) {
+    return lmc_error_set(error, LMC_INVALID, "config '%s' must be %s, not %.*s", name, wanted,
                          (int)(value->source.size < 80 ? value->source.size : 80),
                          (const char *)value->source.data);
 }
@@ -60,7 +59,7 @@ lmc_status lmc_build_config_bool(lmc_build *build, const char *name, bool *value
     if (found == NULL)
         return status;
     if (found->kind != LMC_JSON_IS_BOOL)
-        return wrong_type(build, name, "true or false", found, error);
+        return wrong_type(name, "true or false", found, error);
     *value = found->truth;
     return LMC_OK;
 }
@@ -72,7 +71,7 @@ lmc_status lmc_build_config_int(lmc_build *build, const char *name, int64_t *val
     if (found == NULL)
         return status;
     if (found->kind != LMC_JSON_IS_INT || !lmc_json_integer(found, value))
-        return wrong_type(build, name, "an integer", found, error);
+        return wrong_type(name, "an integer", found, error);
     return LMC_OK;
 }
 
@@ -83,7 +82,7 @@ lmc_status lmc_build_config_real(lmc_build *build, const char *name, double *val
     if (found == NULL)
         return status;
     if (!lmc_json_is_number(found))
-        return wrong_type(build, name, "a number", found, error);
+        return wrong_type(name, "a number", found, error);
     *value = lmc_json_number(found);
     return LMC_OK;
 }
@@ -95,7 +94,7 @@ lmc_status lmc_build_config_text(lmc_build *build, const char *name, lmc_slice *
     if (found == NULL)
         return status;
     if (found->kind != LMC_JSON_IS_TEXT)
-        return wrong_type(build, name, "a text", found, error);
+        return wrong_type(name, "a text", found, error);
     *value = found->text;
     return LMC_OK;
 }

@@ -18,7 +18,8 @@ static lmc_slice config_for(void *arg, const char *class_name) {
 /* What is there only for modules from outside. */
 static lmc_status prepare_outside(lmc_server *server, lmc_error *error) {
     const lmc_observability_config *observe = &server->config->observability;
-    lmc_status status = lmc_outside_modules_load(&server->outside, &server->config->mp, error);
+    lmc_status status = lmc_outside_modules_load(&server->outside, &server->config->mp,
+                                                 server->last_class, error);
     if (status != LMC_OK || server->outside.count == 0)
         return status;
     if (observe->enabled && observe->metrics_enabled)

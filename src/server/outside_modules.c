@@ -72,13 +72,14 @@ static lmc_status load(lmc_outside_modules *modules, const lmc_module_spec *spec
 
 /* ---- classes ---- */
 
-static lmc_status list_classes(lmc_outside_modules *modules, lmc_error *error) {
+static lmc_status list_classes(lmc_outside_modules *modules, const lmc_module_class *last,
+                               lmc_error *error) {
     size_t total;
     const lmc_module_class *const *built_in = lmc_built_in_modules(&total);
     modules->built_in_count = total;
     for (size_t i = 0; i < modules->count; i++)
         total += modules->files[i]->class_count;
-    modules->classes = calloc(total, sizeof(const lmc_module_class *));
+    modules->classes = calloc(total + 1, sizeof(const lmc_module_class *));
     if (modules->classes == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
     for (size_t i = 0; i < modules->built_in_count; i++)
@@ -86,11 +87,13 @@ static lmc_status list_classes(lmc_outside_modules *modules, lmc_error *error) {
     for (size_t i = 0; i < modules->count; i++)
         for (size_t k = 0; k < modules->files[i]->class_count; k++)
             modules->classes[modules->class_count++] = &modules->files[i]->classes[k];
+    if (last != NULL)
+        modules->classes[modules->class_count++] = last;
     return LMC_OK;
 }
 
 lmc_status lmc_outside_modules_load(lmc_outside_modules *modules, const lmc_mp_config *config,
-                                    lmc_error *error) {
+                                    const lmc_module_class *last, lmc_error *error) {
     size_t room = config->server_module_count + 1;
     *modules = (lmc_outside_modules){0};
     modules->files = calloc(room, sizeof *modules->files);
@@ -100,7 +103,7 @@ lmc_status lmc_outside_modules_load(lmc_outside_modules *modules, const lmc_mp_c
         status = lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
     for (size_t i = 0; i < config->server_module_count && status == LMC_OK; i++)
         status = load(modules, &config->server_modules[i], error);
-    return status == LMC_OK ? list_classes(modules, error) : status;
+    return status == LMC_OK ? list_classes(modules, last, error) : status;
 }
 
 void lmc_outside_modules_fini(lmc_outside_modules *modules) {

@@ -18,9 +18,10 @@ typedef struct lmc_outside_modules {
     size_t built_in_count, class_count;
 } lmc_outside_modules;
 
-/* On failure nothing was built; fini is due in any case. */
+/* On failure nothing was built; fini is due in any case. `last`, which may be NULL, is a class
+ * that comes after all others. */
 lmc_status lmc_outside_modules_load(lmc_outside_modules *modules, const lmc_mp_config *config,
-                                    lmc_error *error);
+                                    const lmc_module_class *last, lmc_error *error);
 void lmc_outside_modules_fini(lmc_outside_modules *modules); /* after the modules were closed */
 
 /* The configuration of the spec that a class came with; {NULL, 0}: none. */

@@ -35,9 +35,10 @@ typedef struct lmc_server {
     lmc_l1_source l1_source;
     lmc_cache *cache;
     lmc_outside_modules outside;
-    lmc_events *events;             /* NULL: no bus */
-    lmc_late_metrics *late_metrics; /* of modules from outside; NULL: none */
-    lmc_buffer config_text;         /* for modules from outside */
+    const lmc_module_class *last_class; /* of a rehearsal, built last; NULL: none */
+    lmc_events *events;                 /* NULL: no bus */
+    lmc_late_metrics *late_metrics;     /* of modules from outside; NULL: none */
+    lmc_buffer config_text;             /* for modules from outside */
     lmc_context context;
     lmc_composition *composition;
     lmc_registry *registry;
