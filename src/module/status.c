@@ -16,6 +16,7 @@ typedef struct status_source {
     void *self;
     lmc_writer result; /* of the last call that returned */
     lmc_status status;
+    char *failure; /* what the last report said of its failure; NULL: nothing */
     bool running;
     struct status_source *next;
 } status_source;
@@ -73,6 +74,10 @@ static void run_job(status_worker *worker, status_source *source) {
     lmc_status finished = lmc_writer_finish(&writer);
     lmc_lock_take(&worker->collector->lock);
     source->status = status != LMC_OK ? status : finished;
+    free(source->failure);
+    source->failure = source->status != LMC_OK ? writer.failure : NULL;
+    if (source->failure != NULL)
+        writer.failure = NULL;
     if (source->status == LMC_OK) {
         lmc_writer former = source->result;
         source->result = writer;
@@ -194,6 +199,8 @@ static void merge_writer(merged_status *merged, const lmc_writer *writer) {
 static const char *source_error(const status_source *source) {
     if (source->running)
         return "report_status has not returned; its last result is shown";
+    if (source->failure != NULL)
+        return source->failure;
     switch (source->status) {
     case LMC_OK:
         return NULL;
@@ -342,6 +349,7 @@ void lmc_status_collector_destroy(lmc_status_collector *collector) {
     for (status_source *source = collector->first; source != NULL;) {
         status_source *next = source->next;
         lmc_writer_fini(&source->result);
+        free(source->failure);
         free(source);
         source = next;
     }

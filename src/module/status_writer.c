@@ -10,7 +10,13 @@ void lmc_writer_init(lmc_writer *writer) { *writer = (lmc_writer){0}; }
 void lmc_writer_fini(lmc_writer *writer) {
     lmc_buffer_fini(&writer->bytes);
     free(writer->members);
+    free(writer->failure);
     *writer = (lmc_writer){0};
+}
+
+void lmc_writer_fail(lmc_writer *writer, const char *text) {
+    free(writer->failure);
+    writer->failure = strdup(text);
 }
 
 lmc_status lmc_writer_finish(lmc_writer *writer) {

@@ -24,10 +24,13 @@ struct lmc_writer {
     size_t count, capacity;
     uint32_t depth; /* 0: between top-level members */
     bool misused, failed;
+    char *failure; /* text of lmc_writer_fail(); NULL: none */
 };
 
 void lmc_writer_init(lmc_writer *writer);
 void lmc_writer_fini(lmc_writer *writer);
+/* What /status says of a report that then ends with a failure, for hosts of modules. */
+void lmc_writer_fail(lmc_writer *writer, const char *text);
 /* LMC_OK, LMC_NO_MEMORY, or LMC_INVALID when begin, end and names did not fit together. */
 lmc_status lmc_writer_finish(lmc_writer *writer);
 

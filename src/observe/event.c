@@ -29,6 +29,9 @@ struct lmc_event {
     event_member members[MEMBERS_MAX];
     size_t count;
     lmc_buffer bytes; /* name first */
+    const void *kind; /* of the object; NULL: there is none */
+    void *object;
+    void (*release)(void *object);
 };
 
 lmc_event *lmc_event_make(lmc_events *events, const char *name, lmc_slice session) {
@@ -48,6 +51,8 @@ lmc_event *lmc_event_make(lmc_events *events, const char *name, lmc_slice sessio
 }
 
 void lmc_event_free(lmc_event *event) {
+    if (event->kind != NULL)
+        event->release(event->object);
     lmc_buffer_fini(&event->bytes);
     free(event);
 }
@@ -94,6 +99,13 @@ void lmc_event_put_text(lmc_event *event, const char *name, lmc_slice value) {
     lmc_buffer_append(&event->bytes, value.data, value.size);
     if (event->bytes.failed)
         event->count--;
+}
+
+void lmc_event_attach(lmc_event *event, const void *kind, void *object,
+                      void (*release)(void *object)) {
+    event->kind = kind;
+    event->object = object;
+    event->release = release;
 }
 
 void lmc_event_publish(lmc_event *event) {
@@ -143,4 +155,28 @@ bool lmc_event_text(const lmc_event *event, const char *name, lmc_slice *value) 
         *value =
             lmc_slice_of(event->bytes.data + member->value.text.at, member->value.text.size);
     return member != NULL;
+}
+
+void *lmc_event_attached(const lmc_event *event, const void *kind) {
+    return event->kind == kind ? event->object : NULL;
+}
+
+void lmc_event_each(const lmc_event *event, const lmc_event_visitor *visitor, void *arg) {
+    for (size_t i = 0; i < event->count; i++) {
+        const event_member *member = &event->members[i];
+        const char *name = event->bytes.data + member->name_at;
+        switch (member->kind) {
+        case MEMBER_INT:
+            visitor->integer(arg, name, member->value.integer);
+            break;
+        case MEMBER_REAL:
+            visitor->real(arg, name, member->value.real);
+            break;
+        case MEMBER_TEXT:
+            visitor->text(arg, name,
+                          lmc_slice_of(event->bytes.data + member->value.text.at,
+                                       member->value.text.size));
+            break;
+        }
+    }
 }

@@ -178,12 +178,15 @@ static bool is_wanted(lmc_events *events, const char *name) {
     return false;
 }
 
+bool lmc_events_wanted(lmc_events *events, const char *name) {
+    return events != NULL && !atomic_load_explicit(&events->closed, memory_order_relaxed) &&
+           is_wanted(events, name);
+}
+
 lmc_event *lmc_events_begin(lmc_events *events, const char *name, lmc_slice session) {
     if (events == NULL || atomic_load_explicit(&events->first, memory_order_relaxed) == NULL)
         return NULL;
-    if (atomic_load_explicit(&events->closed, memory_order_relaxed) || !is_wanted(events, name))
-        return NULL;
-    return lmc_event_make(events, name, session);
+    return !lmc_events_wanted(events, name) ? NULL : lmc_event_make(events, name, session);
 }
 
 static void count_dropped(lmc_events *events) {

@@ -43,6 +43,26 @@ bool lmc_events_is_in(lmc_events *events, const char *owner);
 /* NULL: nobody has subscribed to it, the bus has stopped, or there is no memory. */
 lmc_event *lmc_events_begin(lmc_events *events, const char *name, lmc_slice session);
 
+bool lmc_events_wanted(lmc_events *events, const char *name); /* somebody has subscribed */
+
+/*
+ * Lets an event carry an object of its publisher's kind beside its members; release(object) is
+ * called once, by whoever frees the event, on any thread. `kind` is an address that only that
+ * kind knows. Once per event, before it is published.
+ */
+void lmc_event_attach(lmc_event *event, const void *kind, void *object,
+                      void (*release)(void *object));
+void *lmc_event_attached(const lmc_event *event,
+                         const void *kind); /* NULL: none of that kind */
+
+/* Shows every member of an event, in the order in which they were put. */
+typedef struct lmc_event_visitor {
+    void (*integer)(void *arg, const char *member, int64_t value);
+    void (*real)(void *arg, const char *member, double value);
+    void (*text)(void *arg, const char *member, lmc_slice value);
+} lmc_event_visitor;
+void lmc_event_each(const lmc_event *event, const lmc_event_visitor *visitor, void *arg);
+
 typedef struct lmc_events_report {
     uint64_t dropped, delivered;
     size_t queued;
