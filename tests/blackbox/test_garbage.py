@@ -56,6 +56,7 @@ class Thrower:
 
 def serves(one):
     """A store, a lookup and a retrieve of bytes that come back."""
+    assert one.status()["is_healthy"] is True
     worker = one.worker(instance_id=4711)
     tokens = [time.monotonic_ns() & 0xFFFFFFFF, *range(11)]
     chunks = [bytes([n]) * worker.chunk_bytes for n in range(3)]
@@ -66,6 +67,12 @@ def serves(one):
     worker.unregister()
     one.clients.remove(worker.client)
     worker.client.close()
+
+
+def nothing_held(one):
+    """Judges it now; sessions and answers that nobody asked for go by the session's TTL."""
+    poll_until(lambda: one.l1()["read_locked_count"] == one.l1()["staging_object_count"] == 0, "no locks", 40)
+    one.judge(calm=False)
 
 
 def throw_all(one, count, seed):
@@ -83,12 +90,14 @@ def test_mutated_requests_leave_the_server_serving_and_its_memory_flat(server):
     serves(one)
     throw_all(one, COUNT // 4, 1)  # what registrations and sessions may keep is there by now
     before, memory = footprint(one), settled(lambda: anonymous_bytes(one))
+    before["threads"] += 1  # the first wait that is parked starts a timer
     for seed in range(2, 5):
         throw_all(one, COUNT // 4, seed)
         serves(one)
     grown = settled(lambda: anonymous_bytes(one)) - memory
     print(f"{COUNT} mutated requests; memory grew by {grown / MIB:.1f} MiB over the last three quarters")
     expect_back(one, before, memory_before=memory, slack_bytes=(96 if SANITIZER else 24) * MIB)
+    nothing_held(one)
 
 
 def test_mutated_requests_on_a_server_without_a_pool(server):
@@ -106,6 +115,7 @@ def test_mutated_requests_on_a_server_without_a_pool(server):
     thrower.throw(next(source) for _ in range(COUNT // 5))
     thrower.close()
     serves(one)
+    nothing_held(one)
 
 
 # ---- frames ----
@@ -116,12 +126,10 @@ def test_a_request_of_a_hundred_thousand_frames_is_passed_over(server, raw):
     one.allow("request not answered")
     connection = raw(one)
     connection.send(b"\x01", b"\x18", *([b""] * 100_000))
-    connection.send(b"\x01", b"\x18", *([b"x" * 40] * 100_000))
-    assert connection.call(24) == "OK"
-    assert connection.receive(0.1) is None
+    connection.expect_silence(b"\x01", b"\x18", *([b"x" * 40] * 100_000))
     memory = settled(lambda: anonymous_bytes(one))
-    for _ in range(5):
-        connection.send(b"\x01", b"\x18", *([b"x" * 40] * 100_000))
+    for _ in range(3):
+        connection.send(b"\x01", b"\x18", *([b"x" * 40] * 50_000))
         assert connection.call(24) == "OK"
     expect_back(one, {}, memory_before=memory, slack_bytes=(64 if SANITIZER else 16) * MIB)
 
@@ -183,6 +191,8 @@ STRANGERS = {
 @pytest.mark.parametrize("case", STRANGERS)
 def test_strangers_are_shown_out_by_the_handshake_interval(server, case):
     one = server()
+    one.allow("request not answered")  # noise may be a greeting of ZMTP 1.0 and a request
+    serves(one)
     before = footprint(one)
     assert is_shown_out(tcp(one, STRANGERS[case]))
     serves(one)
@@ -204,6 +214,7 @@ AFTER_HANDSHAKE = {
 def test_damaged_zmtp_after_the_handshake_hurts_its_connection_only(server, case):
     one = server()
     one.allow("request not answered")
+    serves(one)
     before = footprint(one)
     stranger = tcp(one, GREETING + READY + AFTER_HANDSHAKE[case])
     serves(one)
@@ -214,6 +225,7 @@ def test_damaged_zmtp_after_the_handshake_hurts_its_connection_only(server, case
 def test_half_open_connections_make_room_for_others(server):
     """More silent ones than the listen queue holds; each is gone after the handshake interval."""
     one = server()
+    serves(one)
     before = footprint(one)
     silent = [tcp(one) for _ in range(1200)]
     serves(one)
@@ -225,6 +237,7 @@ def test_half_open_connections_make_room_for_others(server):
 @pytest.mark.parametrize("count", [2000 if not SANITIZER else 500])
 def test_thousands_of_clients_are_served_at_a_time(server, count):
     one = server()
+    serves(one)
     before = footprint(one)
     context = zmq.Context()
     context.set(zmq.MAX_SOCKETS, count + 10)
@@ -359,8 +372,8 @@ def test_huge_names_are_refused_or_kept_small(server, raw):
     one = server(shm=True)
     one.allow(".")
     connection = raw(one)
-    memory = settled(lambda: anonymous_bytes(one))
-    for size in (4096, 4097, 1 << 20, 64 << 20):
+    memory = None
+    for size in (8 << 20, 4096, 4097, 1 << 20, 8 << 20, 64 << 20 if not SANITIZER else 8 << 20):
         name = "r" * size
         assert connection.call(8, key_map(worker_id=None, request_id=name), 1) == "void"
         assert connection.call(9, name) == 0
@@ -369,6 +382,7 @@ def test_huge_names_are_refused_or_kept_small(server, raw):
         assert connection.call(16, key_map(request_id=name), INSTANCE)["context"]["slots"] == []
         assert connection.call(8, key_map(worker_id=None, model_name=name), 1) == "void"
         connection.call(13, "cmpl-0-aa")
+        memory = memory or settled(lambda: anonymous_bytes(one))
     expect_back(one, {}, memory_before=memory, slack_bytes=(160 if SANITIZER else 48) * MIB)
 
 
@@ -376,7 +390,7 @@ def test_huge_numbers_in_keys_are_answered(server, raw):
     one = server(shm=True)
     one.allow(".")
     connection = raw(one)
-    from test_negatives import NOTHING_TO_STORE, REGISTRATION
+    from test_negatives import REGISTRATION
 
     assert connection.call(14, REGISTRATION)["error"] is None
     for member in ("start", "end", "world_size", "worker_id", "num_kv_readers"):
@@ -385,10 +399,10 @@ def test_huge_numbers_in_keys_are_answered(server, raw):
             assert connection.call(8, {**key, "worker_id": None}, 1) == "void"
             assert isinstance(connection.call(9, key["request_id"]), int)
             assert connection.call(12, {**key, "worker_id": None}, 2**62) == "void"
-            if member != "num_kv_readers" and (member, value) != ("start", -(2**63)):
-                assert connection.call(16, key, INSTANCE) == NOTHING_TO_STORE, (member, value)
-            assert connection.call(17, key, INSTANCE, b"") in (True, False)
-            assert connection.call(18, key, INSTANCE)["success"] is False
+            slots = connection.call(16, key, INSTANCE)["context"]["slots"]
+            assert len(slots) in (0, 2)
+            assert connection.call(17, key, INSTANCE, b"") is (slots != [])
+            assert connection.call(18, key, INSTANCE)["success"] in (True, False)
             assert connection.call(19, key, INSTANCE) is True
     connection.call(13, "cmpl-0-aa")
     connection.call(15, INSTANCE)
@@ -403,7 +417,7 @@ def test_every_operation_in_every_wrong_arity(server, raw):
     for operation in range(1, 36):
         for count in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9):
             connection.send(uid, msgpack.packb(operation), *([b"\xc1"] * count))
-    assert connection.call(24) == "OK" or True
-    while connection.receive(0.2) is not None:
+    connection.send(b"end", b"\x18")
+    while connection.receive()[0] != b"end":
         pass
     serves(one)
