@@ -13,6 +13,7 @@
 #include "runtime_plugin/guardian_state.h"
 
 #define LAST_WORDS_NS (LMC_NS_PER_S) /* for what is still to be sent at the end */
+#define BEHIND_NS LMC_NS_PER_S       /* how long output waits for the server */
 #define DESCRIPTORS_MIN 10           /* ours are above those that a child has */
 
 /* ---- setting up ---- */
@@ -87,7 +88,19 @@ static void watch(lmc_guardian *g, size_t *count, int fd, short events) {
         g->polled[(*count)++] = (struct pollfd){.fd = fd, .events = events};
 }
 
+/* While the server is behind, output waits in its pipes; but no plugin waits for ever. */
+static bool output_waits(lmc_guardian *g) {
+    bool full = g->outbox.bytes.size - g->outbox.sent > LMC_OUTBOX_LINES_MAX / 2;
+    int64_t now = lmc_now(&lmc_system_clock);
+    if (!full || g->ending)
+        g->full_ns = INT64_MAX;
+    else if (g->full_ns == INT64_MAX)
+        g->full_ns = now;
+    return g->full_ns != INT64_MAX && now - g->full_ns < BEHIND_NS;
+}
+
 static size_t watch_all(lmc_guardian *g) {
+    bool waits = output_waits(g);
     size_t count = 0;
     watch(g, &count, g->socket, (short)(POLLIN | (lmc_outbox_waits(&g->outbox) ? POLLOUT : 0)));
     watch(g, &count, g->signals, POLLIN);
@@ -98,7 +111,7 @@ static size_t watch_all(lmc_guardian *g) {
         watch(g, &count, p->outcome_fd, POLLIN);
         watch(g, &count, p->ready_fd, POLLIN);
         for (lmc_capture *at = p->captures; at != NULL; at = at->next) {
-            at->polled_at = lmc_capture_may_read(p) && at->fd >= 0 ? count : SIZE_MAX;
+            at->polled_at = !waits && lmc_capture_may_read(p) && at->fd >= 0 ? count : SIZE_MAX;
             if (at->polled_at != SIZE_MAX)
                 watch(g, &count, at->fd, POLLIN);
         }
@@ -110,6 +123,8 @@ static int64_t sooner(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int patience(const lmc_guardian *g) {
     int64_t when = g->ending ? g->end_ns : INT64_MAX;
+    if (g->full_ns != INT64_MAX)
+        when = sooner(when, g->full_ns + BEHIND_NS);
     for (size_t i = 0; i < g->count; i++)
         if (g->plugins[i] != NULL)
             when = sooner(when, lmc_guarded_deadline(g->plugins[i]));
@@ -193,7 +208,8 @@ static void tear_down(lmc_guardian *g) {
 }
 
 int lmc_plugin_guardian_main(void) {
-    lmc_guardian g = {.socket = -1, .signals = -1, .null_fd = -1, .end_ns = INT64_MAX};
+    lmc_guardian g = {
+        .socket = -1, .signals = -1, .null_fd = -1, .end_ns = INT64_MAX, .full_ns = INT64_MAX};
     if (!set_up(&g) || !more_room(&g, 64)) {
         static const char text[] = "plugin-guardian is started by the server only\n";
         ssize_t told = write(STDERR_FILENO, text, sizeof text - 1);

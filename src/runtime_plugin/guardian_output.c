@@ -11,7 +11,7 @@
 #define SILENCE_NS LMC_NS_PER_S        /* after it an unfinished line is given */
 #define TELL_NS LMC_NS_PER_S           /* between two reports of losses */
 #define BYTES_PER_S (16.0 * (1 << 20)) /* read per plugin; the rest waits in its pipe */
-#define BURST_S 4.0                    /* seconds of lines that may come at once */
+#define BURST_S 10.0                   /* seconds of lines that may come at once */
 #define DRAIN_MAX ((size_t)4 << 20)
 
 /* ---- lines ---- */

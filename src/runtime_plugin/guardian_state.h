@@ -60,7 +60,8 @@ typedef struct lmc_guardian {
     char *config, *role, *token; /* of settings */
     char *folder, *config_file;  /* NULL: none */
     int64_t grace_ns;
-    int64_t end_ns; /* while ending: when what is left is killed; INT64_MAX: not ending */
+    int64_t full_ns; /* since when the outbox has been full; INT64_MAX: it is not */
+    int64_t end_ns;  /* while ending: when what is left is killed; INT64_MAX: not ending */
     bool settled, ending, killed, finished;
     struct pollfd *polled;
     size_t polled_capacity;

@@ -19,6 +19,7 @@
 
 #define LMC_LOGGER "lmcache.plugin"
 #define PAUSE_US 5000
+#define MET_MAX 4096
 #define END_LIMIT_NS (12 * LMC_NS_PER_S)      /* for a guardian that closed its socket */
 #define ORPHAN_GRACE_NS (300 * LMC_NS_PER_MS) /* between SIGTERM and SIGKILL */
 #define ORPHAN_LIMIT_NS (5 * LMC_NS_PER_S)
@@ -119,41 +120,61 @@ static void keep_orphans(const lmc_plugin_host *host, lmc_processes *all) {
     all->count = kept;
 }
 
-/* Those that were killed and are our children now would stay as zombies. */
-static void collect(const lmc_process *process) {
-    if (process->parent == getpid())
-        waitpid(process->pid, NULL, WNOHANG);
+/* All that were met; those that became our children must not stay as zombies. */
+typedef struct met {
+    pid_t pids[MET_MAX];
+    size_t count;
+} met;
+
+static void meet(met *all, pid_t pid) {
+    for (size_t i = 0; i < all->count; i++)
+        if (all->pids[i] == pid)
+            return;
+    if (all->count < MET_MAX)
+        all->pids[all->count++] = pid;
+}
+
+/* Forgets whom it collects; a process that is not our child yet stays. */
+static void collect(met *all) {
+    for (size_t i = all->count; i-- > 0;)
+        if (waitpid(all->pids[i], NULL, WNOHANG) > 0)
+            all->pids[i] = all->pids[--all->count];
 }
 
 /* One round; true: nothing is left. */
-static bool signal_orphans(const lmc_plugin_host *host, int number) {
+static bool signal_orphans(const lmc_plugin_host *host, met *all, int number) {
     lmc_processes found;
-    bool any = false;
+    size_t living = 0;
     if (lmc_process_descendants(getpid(), &found) != LMC_OK)
         return false;
     keep_orphans(host, &found);
     for (size_t i = 0; i < found.count; i++) {
+        meet(all, found.items[i].pid);
+        living += !found.items[i].is_zombie;
         if (!found.items[i].is_zombie && number != 0)
             lmc_process_signal(&found.items[i], number);
-        any = true;
     }
-    if (any && number == SIGKILL)
+    if (living > 0 && number == SIGKILL)
         usleep(1000);
-    for (size_t i = 0; i < found.count; i++)
-        collect(&found.items[i]);
+    collect(all);
     lmc_processes_fini(&found);
-    return !any;
+    return living == 0;
 }
 
 void lmc_host_end_orphans(lmc_plugin_host *host) {
     int64_t begin = lmc_now(&lmc_system_clock);
-    bool gone = signal_orphans(host, SIGTERM);
+    met all = {.count = 0};
+    bool gone = signal_orphans(host, &all, SIGTERM);
     while (!gone && lmc_now(&lmc_system_clock) - begin < ORPHAN_GRACE_NS) {
         usleep(PAUSE_US);
-        gone = signal_orphans(host, 0);
+        gone = signal_orphans(host, &all, 0);
     }
     while (!gone && lmc_now(&lmc_system_clock) - begin < ORPHAN_LIMIT_NS)
-        gone = signal_orphans(host, SIGKILL);
+        gone = signal_orphans(host, &all, SIGKILL);
+    for (int i = 0; i < 20 && all.count > 0; i++) {
+        usleep(PAUSE_US);
+        collect(&all);
+    }
 }
 
 void lmc_host_remove_folder(lmc_plugin_host *host) {

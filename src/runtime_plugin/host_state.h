@@ -39,6 +39,7 @@ struct lmc_plugin_host {
     size_t sent;
     int64_t tell_ns; /* when losses are told; INT64_MAX: there are none */
     bool has_ended;  /* the guardian said so */
+    bool log_stalls; /* the log took nothing for a while: lines are dropped at once */
 
     lmc_lock lock;
     lmc_cond changed;

@@ -12,6 +12,7 @@
 #define LMC_LOGGER "lmcache.plugin"
 #define READ_MAX 65536
 #define TELL_NS LMC_NS_PER_S
+#define LOG_WAIT_MS 250
 
 void lmc_host_wake(lmc_plugin_host *host) {
     uint64_t one = 1;
@@ -87,14 +88,29 @@ static void lose(lmc_plugin_host *host, lmc_hosted *p, uint64_t lines) {
     lmc_lock_drop(&host->lock);
 }
 
+/* A burst waits for the log a little; a log that stands still is not waited for again. */
+static bool offer(lmc_plugin_host *host, lmc_log_level level, const char *prefix,
+                  lmc_slice text) {
+    for (int ms = 0;; ms++) {
+        if (lmc_log_offer(LMC_LOGGER, level, __FILE_NAME__, __LINE__, prefix, text)) {
+            host->log_stalls = false;
+            return true;
+        }
+        if (host->log_stalls || ms == LOG_WAIT_MS)
+            break;
+        usleep(1000);
+    }
+    host->log_stalls = true;
+    return false;
+}
+
 static void log_line(lmc_plugin_host *host, lmc_hosted *p, lmc_log_level level,
                      lmc_slice text) {
     lmc_buffer prefix = LMC_BUFFER_INIT;
     if (!lmc_log_enabled(level, LMC_LOGGER))
         return;
     lmc_buffer_printf(&prefix, "[%s] ", p->tag);
-    if (prefix.failed ||
-        !lmc_log_offer(LMC_LOGGER, level, __FILE_NAME__, __LINE__, prefix.data, text))
+    if (prefix.failed || !offer(host, level, prefix.data, text))
         lose(host, p, 1);
     lmc_buffer_fini(&prefix);
 }

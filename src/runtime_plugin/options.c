@@ -47,7 +47,7 @@ void lmc_plugin_options_default(lmc_plugin_options *options) {
                                     .cpu_seconds = LMC_PLUGIN_UNSET,
                                     .open_files = LMC_PLUGIN_UNSET,
                                     .nice = LMC_PLUGIN_UNSET,
-                                    .max_lines_per_second = 5000};
+                                    .max_lines_per_second = 10000};
 }
 
 /* ---- values; each returns NULL or what was expected ---- */
