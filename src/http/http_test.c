@@ -92,9 +92,13 @@ static int setup(void **state) {
     lmc_lock_init(&f->backend.lock, LMC_RANK_SERVER, "test");
     lmc_cond_init(&f->backend.changed);
     f->config = (lmc_http_config){.host = "127.0.0.1", .version = "0.1.0", .commit = "abc"};
-    f->provider =
-        (lmc_http_provider){&f->backend,     write_status, write_config, write_metrics,
-                            write_readiness, clear,        each_loop};
+    f->provider = (lmc_http_provider){.self = &f->backend,
+                                      .write_status = write_status,
+                                      .write_config = write_config,
+                                      .write_metrics = write_metrics,
+                                      .write_readiness = write_readiness,
+                                      .clear = clear,
+                                      .each_loop = each_loop};
     *state = f;
     return 0;
 }
@@ -415,6 +419,21 @@ static void garbage_does_not_stop_the_server(void **state) {
     assert_int_equal(f->backend.clears, 0);
 }
 
+static void clients_that_leave_in_the_middle_of_a_request_free_their_places(void **state) {
+    fixture *f = *state;
+    static const char *const halves[] = {
+        "GET / HTTP/1.1\r\nHost", "\x16\x03\x01",
+        "POST /cache/clear HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab"};
+    f->config.connection_limit = 4;
+    start(f);
+    for (size_t i = 0; i < 30; i++) {
+        int fd = connect_to(f->port);
+        send_text(fd, halves[i % 3], strlen(halves[i % 3]));
+        close(fd);
+    }
+    expect(f, "GET", "/healthcheck", NULL, 200, "{\"status\":\"healthy\"}");
+}
+
 static void a_client_that_leaves_while_its_request_runs_does_no_harm(void **state) {
     fixture *f = *state;
     f->backend.gate_closed = true;
@@ -693,6 +712,7 @@ int main(void) {
         T(a_body_beyond_the_limit_is_413),
         T(a_head_beyond_the_limit_is_refused_and_others_are_served),
         T(garbage_does_not_stop_the_server),
+        T(clients_that_leave_in_the_middle_of_a_request_free_their_places),
         T(a_client_that_leaves_while_its_request_runs_does_no_harm),
         T(metrics_only_serves_nothing_else),
         T(identity_is_json_text),

@@ -94,7 +94,7 @@ def run_plugins(server, *locations, config=None, flags=(), **options):
 
 def settle(one):
     """The plugins have been started; what opens descriptors has been done."""
-    poll_until(lambda: one.status()["plugin_guardian"] or not one.status()["runtime_plugins"], "a guardian")
+    poll_until(lambda: one.status()["plugin_guardian"], "a guardian")
 
 
 def plugin(one, name):

@@ -27,6 +27,7 @@ def second(server, action, *, expect_death=False, **job):
         text=True,
         timeout=90,
     )
+    print(done.stderr)  # shown when the test fails
     assert (done.returncode == -9) == expect_death and (expect_death or done.returncode == 0), done.stderr
     return json.loads(done.stdout)
 
