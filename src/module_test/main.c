@@ -1,0 +1,57 @@
+/*
+ * lmcached-module-test: the conformance kit for authors of server modules.
+ *
+ * Exit status: 0 every step passed, 1 some step found something, 2 wrong usage.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "module_test/kit.h"
+
+#define PATHS_MAX 64
+#define WAIT_NS (5 * LMC_NS_PER_S)
+
+static const char usage[] =
+    "usage: lmcached-module-test [--config JSON] [--with OTHER.so]... MODULE.so\n"
+    "\n"
+    "Runs a server module through load, refuse, build, unwind, calls, reap, status and close, "
+    "as\n"
+    "a server would, and says what is wrong and how to mend it.\n"
+    "\n"
+    "  --config JSON    its configuration ({})\n"
+    "  --with OTHER.so  another module that it depends on\n";
+
+static bool parse(lmc_kit *kit, const char **paths, int count, char **words) {
+    const char *module = NULL;
+    for (int i = 1; i < count; i++) {
+        bool last = i + 1 == count;
+        if (strcmp(words[i], "--config") == 0 && !last)
+            kit->config = words[++i];
+        else if (strcmp(words[i], "--with") == 0 && !last && kit->path_count < PATHS_MAX - 1)
+            paths[kit->path_count++] = words[++i];
+        else if (words[i][0] != '-' && module == NULL)
+            module = words[i];
+        else
+            return false;
+    }
+    if (module == NULL)
+        return false;
+    paths[kit->path_count++] = module;
+    kit->paths = paths;
+    return true;
+}
+
+int main(int count, char **words) {
+    const char *paths[PATHS_MAX];
+    lmc_kit kit = {.out = stdout, .config = "{}", .wait_ns = WAIT_NS};
+    if (count == 2 && (strcmp(words[1], "-h") == 0 || strcmp(words[1], "--help") == 0)) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    if (!parse(&kit, paths, count, words)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    lmc_log_set_level("lmcache", LMC_LOG_CRITICAL); /* the kit says itself what is wrong */
+    return lmc_kit_run(&kit);
+}
