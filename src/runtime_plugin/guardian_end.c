@@ -22,15 +22,28 @@ static lmc_guarded *of_process(lmc_guardian *g, pid_t pid) {
     return NULL;
 }
 
+/* A process that was just being forked may have missed the signal to its group. While the dead
+ * leader is not collected, the group's number is its own. */
+static void signal_group_again(const lmc_guarded *p) {
+    if (p->supervisor.state == LMC_PLUGIN_STOPPING)
+        kill(-p->group, SIGTERM);
+}
+
 bool lmc_guardian_reap(lmc_guardian *g) {
     for (;;) {
-        int wait_status;
-        pid_t pid = waitpid(-1, &wait_status, WNOHANG);
-        if (pid < 0 && errno == EINTR)
-            continue;
-        if (pid <= 0)
-            return pid < 0;
-        lmc_guarded *p = of_process(g, pid);
+        siginfo_t dead = {0};
+        int wait_status = 0;
+        if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0) {
+            if (errno == EINTR)
+                continue;
+            return true; /* no child at all */
+        }
+        if (dead.si_pid == 0)
+            return false;
+        lmc_guarded *p = of_process(g, dead.si_pid);
+        if (p != NULL)
+            signal_group_again(p);
+        waitpid(dead.si_pid, &wait_status, 0);
         if (p != NULL)
             lmc_guarded_exited(p, wait_status);
     }
