@@ -31,6 +31,11 @@ static const lmc_command commands[] = {
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
+const lmc_command *lmc_cli_commands(size_t *count) {
+    *count = COMMAND_COUNT;
+    return commands;
+}
+
 static const lmc_command *find_command(const char *name) {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(commands[i].name, name) == 0)

@@ -28,6 +28,9 @@ typedef struct lmc_command {
     int (*run)(lmc_cli *cli, int count, char *const *words); /* NULL: not built yet */
 } lmc_command;
 
+/* All commands, in the order of --help. */
+const lmc_command *lmc_cli_commands(size_t *count);
+
 /* Runs the program with main()'s arguments. */
 int lmc_cli_main(int count, char *const *arguments);
 /* The same with given streams and HTTP; without the banner. */

@@ -12,8 +12,7 @@ void lmc_config_usage(lmc_buffer *out, const char *program) {
         out, "usage: %s [-h] --l1-size-gb GIB --eviction-policy POLICY [options]\n", program);
 }
 
-static void put_spelling(lmc_buffer *out, const lmc_option *row) {
-    lmc_buffer_text(out, "  ");
+void lmc_option_spelling(lmc_buffer *out, const lmc_option *row) {
     if (row->form == LMC_FORM_HELP)
         lmc_buffer_text(out, "-h, ");
     if (row->form == LMC_FORM_BOOL_PAIR)
@@ -26,8 +25,9 @@ static void put_spelling(lmc_buffer *out, const lmc_option *row) {
         lmc_buffer_printf(out, " %s", row->metavar);
 }
 
-/* What the person should know beside the sentence: default, whether it works. */
-static void put_facts(lmc_buffer *out, const lmc_option *row) {
+/* The sentence, and what the person should know beside it: default, whether it works. */
+void lmc_option_sentence(lmc_buffer *out, const lmc_option *row) {
+    lmc_buffer_text(out, row->help);
     bool plain_switch = row->form != LMC_FORM_VALUE && row->form != LMC_FORM_BOOL_PAIR;
     if (row->initial != NULL && row->initial[0] != '\0' && !plain_switch) {
         const char *value = row->initial;
@@ -69,14 +69,14 @@ static void put_wrapped(lmc_buffer *out, const char *text) {
 static void put_row(lmc_buffer *out, const lmc_option *row) {
     lmc_buffer text = LMC_BUFFER_INIT;
     size_t start = out->size;
-    put_spelling(out, row);
+    lmc_buffer_text(out, "  ");
+    lmc_option_spelling(out, row);
     size_t width = out->size - start;
     if (width + 2 > HELP_COLUMN)
         put_indent(out);
     else
         lmc_buffer_printf(out, "%*s", (int)(HELP_COLUMN - width), "");
-    lmc_buffer_text(&text, row->help);
-    put_facts(&text, row);
+    lmc_option_sentence(&text, row);
     if (text.failed)
         out->failed = true;
     else

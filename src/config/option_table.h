@@ -1,8 +1,8 @@
 /*
  * option_table.h: every option of the server, one row each.
  *
- * Parsing, --help, error texts, GET /config and the plugins' JSON come from these rows and from
- * nothing else; later the completion and the man page do too. The rows stand in the order of
+ * Parsing, --help, error texts, GET /config, the plugins' JSON, the man page and the completion
+ * come from these rows and from nothing else. The rows stand in the order of
  * GET /config. A row without a flag is a field of the configuration that no flag sets directly.
  * The table is constant; any thread may read it.
  */
@@ -99,6 +99,11 @@ extern const size_t lmc_mp_option_count, lmc_storage_option_count,
 const lmc_option *lmc_option_at(size_t index);
 /* The number of the row with this flag; LMC_OPTION_LIMIT when there is none. */
 size_t lmc_option_index(const char *flag);
+
+/* A row for a person, as in --help: "--port PORT", and what it is for, its default, its state.
+ */
+void lmc_option_spelling(lmc_buffer *out, const lmc_option *row);
+void lmc_option_sentence(lmc_buffer *out, const lmc_option *row);
 
 #define LMC_FIELD(member) offsetof(lmc_config, member)
 

@@ -1,0 +1,168 @@
+/*
+ * lmcached-manual: the man pages and the bash completion, written from the tables of options
+ * and commands when the program is built. `lmcached-manual server|program|bash >FILE`.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "cli/cli.h"
+#include "config/option_table.h"
+
+static bool is_shown(const lmc_option *row) { return row->flag != NULL && !row->hidden; }
+
+/* Text in troff: no hyphen becomes a dash, no line becomes a request. */
+static void put_text(const char *text, size_t size) {
+    if (size > 0 && (text[0] == '.' || text[0] == '\''))
+        fputs("\\&", stdout);
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '-')
+            fputs("\\-", stdout);
+        else if (text[i] == '\\')
+            fputs("\\e", stdout);
+        else
+            putchar(text[i]);
+    }
+}
+
+static void put_buffer(lmc_buffer *text) {
+    if (text->failed)
+        exit(1);
+    put_text(text->data, text->size);
+    putchar('\n');
+    lmc_buffer_fini(text);
+}
+
+static void put_title(const char *name, int section, const char *purpose) {
+    printf(".TH %s %d \"\" \"lmcached " LMC_VERSION "\"\n.SH NAME\n", name, section);
+    put_text(name, strlen(name));
+    printf(" \\- %s\n", purpose);
+}
+
+static void put_server_option(const lmc_option *row) {
+    lmc_buffer spelling = LMC_BUFFER_INIT, sentence = LMC_BUFFER_INIT;
+    lmc_option_spelling(&spelling, row);
+    lmc_option_sentence(&sentence, row);
+    printf(".TP\n.B ");
+    put_buffer(&spelling);
+    put_buffer(&sentence);
+}
+
+static void server_page(void) {
+    put_title("lmcached-server", 8, "KV cache server for LLM serving engines");
+    puts(".SH SYNOPSIS\n.B lmcached server\n\\-\\-l1\\-size\\-gb GIB \\-\\-eviction\\-policy "
+         "POLICY [options]\n.SH DESCRIPTION\n"
+         "Starts the cache server: a request socket for engines and an HTTP API for people and "
+         "probes. It ends on SIGTERM or SIGINT; a second signal ends it at once.\n"
+         ".SH OPTIONS");
+    for (size_t i = 0; i < LMC_OPTION_SECTIONS; i++) {
+        const lmc_option_section *section = &lmc_option_sections[i];
+        printf(".SS %s\n", section->title);
+        for (size_t j = 0; j < *section->count; j++)
+            if (is_shown(&section->rows[j]))
+                put_server_option(&section->rows[j]);
+    }
+    puts(".SH EXIT STATUS\n0 after SIGTERM or SIGINT, 1 when the start failed, 2 for a wrong "
+         "command line.\n.SH SEE ALSO\n.BR lmcached (1)");
+}
+
+/* What a command says when asked for --help, so that nothing is written twice. */
+static void put_command_help(const lmc_command *command) {
+    char *text = NULL, help[] = "--help", *words[] = {help};
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL)
+        exit(1);
+    lmc_cli cli = {.program = "lmcached", .out = out, .err = stderr};
+    command->run(&cli, 1, words);
+    fclose(out);
+    for (char *line = text; line != NULL && *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        put_text(line, length);
+        putchar('\n');
+        line += length + (line[length] == '\n');
+    }
+    free(text);
+}
+
+static void program_page(void) {
+    size_t count;
+    const lmc_command *commands = lmc_cli_commands(&count);
+    put_title("lmcached", 1, "start, look at and control the KV cache server");
+    puts(".SH SYNOPSIS\n.B lmcached\n<command> [options]\n.SH COMMANDS");
+    for (size_t i = 0; i < count; i++) {
+        if (commands[i].run == NULL)
+            continue;
+        printf(".SS lmcached %s\n%s", commands[i].name, commands[i].summary);
+        if (strcmp(commands[i].name, "server") == 0) {
+            puts(": see\n.BR lmcached\\-server (8)");
+            continue;
+        }
+        puts("\n.PP\n.nf\n.ft CW");
+        put_command_help(&commands[i]);
+        puts(".ft\n.fi");
+    }
+    puts(".SH EXIT STATUS\n0 success, 1 failure, 2 a wrong command line, 130 interrupted.\n"
+         ".SH SEE ALSO\n.BR lmcached\\-server (8)");
+}
+
+/* What may follow an option that takes a value: its choices, a file, or nothing we know. */
+static void put_value_case(const lmc_option *row) {
+    if (row->form == LMC_FORM_BOOL_PAIR || row->metavar == NULL)
+        return;
+    printf("    %s) ", row->flag);
+    if (row->choices != NULL) {
+        fputs("COMPREPLY=($(compgen -W '", stdout);
+        for (const char *at = row->choices; *at != '\0'; at++)
+            putchar(*at == ',' ? ' ' : *at);
+        fputs("' -- \"$word\")); ", stdout);
+    } else if (strcmp(row->metavar, "PATH") == 0) {
+        fputs("COMPREPLY=($(compgen -f -- \"$word\")); ", stdout);
+    }
+    puts("return ;;");
+}
+
+static void put_flag(const lmc_option *row) {
+    printf(" %s", row->flag);
+    if (row->form == LMC_FORM_BOOL_PAIR)
+        printf(" --no-%s", row->flag + 2);
+}
+
+static void bash_completion(void) {
+    size_t count;
+    const lmc_command *commands = lmc_cli_commands(&count);
+    const lmc_option *row;
+    puts("# bash completion of lmcached and lmcache\n_lmcached() {\n"
+         "  local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n  COMPREPLY=()\n"
+         "  if [ \"$COMP_CWORD\" -eq 1 ]; then");
+    fputs("    COMPREPLY=($(compgen -W '--help --version", stdout);
+    for (size_t i = 0; i < count; i++)
+        if (commands[i].run != NULL)
+            printf(" %s", commands[i].name);
+    puts("' -- \"$word\"))\n    return\n  fi\n  if [ \"$command\" != server ]; then\n"
+         "    COMPREPLY=($(compgen -W \"$(\"$1\" \"$command\" --help 2>/dev/null |\n"
+         "      grep -oE -- '--[a-z0-9-]+')\" -- \"$word\"))\n    return\n  fi\n"
+         "  case ${COMP_WORDS[COMP_CWORD - 1]} in");
+    for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
+        if (is_shown(row))
+            put_value_case(row);
+    fputs("  esac\n  COMPREPLY=($(compgen -W '", stdout);
+    for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
+        if (is_shown(row))
+            put_flag(row);
+    puts("' -- \"$word\"))\n}\ncomplete -F _lmcached lmcached lmcache");
+}
+
+int main(int count, char **arguments) {
+    const char *what = count == 2 ? arguments[1] : "";
+    if (strcmp(what, "server") == 0)
+        server_page();
+    else if (strcmp(what, "program") == 0)
+        program_page();
+    else if (strcmp(what, "bash") == 0)
+        bash_completion();
+    else
+        return fprintf(stderr, "usage: lmcached-manual server|program|bash\n"), 2;
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+}

@@ -1,0 +1,112 @@
+"""What `make install` lays down, used as a stranger would: by pkg-config, man and bash."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from house import BINARY, ROOT
+
+BUILD = pathlib.Path(BINARY).resolve().parent
+
+PROGRAM = r"""
+#include <lmcached/client.h>
+#include <stdio.h>
+int main(int count, char **arguments) {
+    lmc_client *client = count > 1 ? lmc_client_open(arguments[1]) : NULL;
+    int64_t tokens = 0;
+    if (client == NULL || lmc_client_chunk_size(client, 10, &tokens) != LMC_OK)
+        return 1;
+    printf("%lld\n", (long long)tokens);
+    lmc_client_close(client);
+    return 0;
+}
+"""
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    if not (BUILD / "manual" / "lmcached.bash").exists():
+        pytest.skip(f"{BUILD} holds a part of the build only")
+    folder = tmp_path_factory.mktemp("stage")
+    run("cmake", "--install", BUILD, env={**os.environ, "DESTDIR": str(folder)})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prefix(stage):
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    return stage / re.search(r"^CMAKE_INSTALL_PREFIX:PATH=/(.*)$", cache, re.M)[1]
+
+
+@pytest.fixture(scope="module")
+def finding(stage, prefix):
+    """The environment in which pkg-config finds what was installed."""
+    folder = next(prefix.glob("lib/**/pkgconfig"))
+    return {**os.environ, "PKG_CONFIG_PATH": str(folder), "PKG_CONFIG_SYSROOT_DIR": str(stage)}
+
+
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
+def test_a_c_client_builds_out_of_the_tree_with_pkg_config(prefix, finding, server, tmp_path):
+    source = tmp_path / "client.c"
+    source.write_text(PROGRAM)
+    flags = run("pkg-config", "--cflags", "--libs", "lmcached-client", env=finding).split()
+    run("cc", "-Wall", "-Werror", source, "-o", tmp_path / "client", *flags)
+    library = next(prefix.glob("lib/**/liblmcached-client.so")).parent
+    told = run(tmp_path / "client", server("--chunk-size", "12").url, env={"LD_LIBRARY_PATH": str(library)})
+    assert told == "12\n"
+
+
+def test_the_examples_of_modules_build_from_what_is_installed(prefix, finding):
+    example = prefix / "share/doc/lmcached/examples/hello_module"
+    run("make", "-C", example, env=finding)
+    told = run(prefix / "bin/lmcached", "check-module", example / "hello.so")
+    assert "hello" in told.lower()
+
+
+def test_both_names_are_installed_and_are_one_program(prefix):
+    told = {name: run(prefix / "bin" / name, "version") for name in ("lmcached", "lmcache")}
+    assert told["lmcached"] == told["lmcache"] != ""
+    assert os.readlink(prefix / "bin/lmcache") == "lmcached"
+
+
+def test_the_man_page_has_every_option_of_help(prefix):
+    page = (prefix / "share/man/man8/lmcached-server.8").read_text().replace("\\-", "-")
+    flags = re.findall(r"^  (?:-h, )?(--\S+)", run(prefix / "bin/lmcached", "server", "--help"), re.M)
+    assert len(flags) > 50
+    assert [flag for flag in flags if not re.search(rf"^\.B .*{re.escape(flag)}\b", page, re.M)] == []
+
+
+def complete(prefix, *words):
+    script = prefix / "share/bash-completion/completions/lmcached"
+    program = prefix / "bin/lmcached"
+    quoted = " ".join(f"'{word}'" for word in (program, *words))
+    asked = f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _lmcached {program}"
+    return run("bash", "-c", asked + '; printf "%s\\n" "${COMPREPLY[@]}"').split()
+
+
+def test_bash_completes_commands_options_and_choices(prefix):
+    assert complete(prefix, "des") == ["describe"]
+    assert complete(prefix, "server", "--l1-use-l") == ["--l1-use-lazy"]
+    assert "--no-l1-use-lazy" in complete(prefix, "server", "--no-")
+    assert "LRU" in complete(prefix, "server", "--eviction-policy", "")
+    assert "--ready" in complete(prefix, "ping", "--r")
+
+
+def test_the_unit_starts_the_program_that_was_installed(prefix):
+    unit = (prefix / "lib/systemd/system/lmcached.service").read_text()
+    assert re.search(r"^ExecStart=/\S+/bin/lmcached server ", unit, re.M) and "@" not in unit
+
+
+def test_nothing_that_is_installed_names_the_folder_it_was_built_in(prefix):
+    naming = [p.name for p in prefix.rglob("*") if p.is_file() and not p.is_symlink() and p.suffix in (".pc", ".service")
+              and str(ROOT).encode() in p.read_bytes()]  # fmt: skip
+    assert naming == []
