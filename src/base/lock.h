@@ -21,6 +21,7 @@ typedef enum lmc_lock_rank {
     LMC_RANK_INSTANCES = 300, /* cache: registered instances and their records */
     LMC_RANK_SESSIONS = 400,  /* cache: sessions, holds, lookup jobs */
     LMC_RANK_LAYOUTS = 500,   /* cache: layout registry */
+    LMC_RANK_HASHES = 550,    /* cache: memo of chunk hashes */
     LMC_RANK_L1 = 600,        /* cache: object table, policy, extents */
     LMC_RANK_SUPPLY = 650,    /* cache: page supply */
     LMC_RANK_DISPATCH = 700,  /* dispatch: pools and queues */

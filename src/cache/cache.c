@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cache/core.h"
+#include "cache/hash_memo.h"
 
 #define LMC_LOGGER "lmcache.cache"
 #define SESSION_BYTES_MAX ((size_t)1 << 30)
@@ -50,6 +51,9 @@ static lmc_status init_parts(lmc_cache *cache, lmc_error *error) {
     lmc_status status = lmc_hasher_init(&cache->hasher, config->chunk_size);
     if (status != LMC_OK)
         return lmc_error_set(error, status, "no random seed for the cache");
+    cache->hasher.memo = lmc_hash_memo_create(config->chunk_size);
+    if (cache->hasher.memo == NULL)
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the cache");
     status = lmc_l1_create(&config->l1, cache->clock, &cache->observer.l1, &cache->l1, error);
     if (status != LMC_OK)
         return status;
@@ -90,6 +94,7 @@ void lmc_cache_destroy(lmc_cache *cache) {
     lmc_layouts_fini(&cache->layouts);
     if (cache->l1 != NULL)
         lmc_l1_destroy(cache->l1);
+    lmc_hash_memo_destroy(cache->hasher.memo);
     free(cache);
 }
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/hash_memo.h"
+
 lmc_chain *lmc_chain_keep(lmc_chain *chain) {
     if (chain != NULL)
         atomic_fetch_add_explicit(&chain->refs, 1, memory_order_relaxed);
@@ -48,8 +50,11 @@ static lmc_chain *extend(const lmc_hasher *hasher, const lmc_chain *old, size_t 
     const uint32_t *rest = tokens->ids + kept * hasher->chunk_size;
     *state = lmc_hasher_mark(hasher, kept > 0 ? *state : hasher->seed, rest, chunks - kept,
                              chain->marks + kept);
-    lmc_hasher_run(hasher, kept > 0 ? lmc_chain_hash(old, kept - 1) : NULL, rest, chunks - kept,
-                   chain->hashes + kept * LMC_HASH_SIZE);
+    if (kept == 0)
+        lmc_hash_memo_run(hasher->memo, hasher, rest, chunks, chain->hashes);
+    else
+        lmc_hasher_run(hasher, lmc_chain_hash(old, kept - 1), rest, chunks - kept,
+                       chain->hashes + kept * LMC_HASH_SIZE);
     return chain;
 }
 

@@ -40,6 +40,7 @@ lmc_status lmc_hasher_init(lmc_hasher *hasher, uint32_t chunk_size) {
     blake3_hasher_update(&blake3, seed, sizeof(seed));
     blake3_hasher_finalize(&blake3, hasher->none, sizeof(hasher->none));
     hasher->chunk_size = chunk_size;
+    hasher->memo = NULL;
     hasher->to_big_endian = best_swap();
     return lmc_random(&hasher->seed, sizeof(hasher->seed));
 }

@@ -6,7 +6,7 @@
  * only tells whether token ids are the ones that earlier hashes were made from: it is 32 bits
  * of a seeded running checksum, never stored outside the process.
  *
- * A hasher is constant after init; any thread may use it. Nothing here allocates or locks.
+ * A hasher is constant once set up; any thread may use it. Nothing here allocates or locks.
  */
 #ifndef LMC_CACHE_HASHER_H
 #define LMC_CACHE_HASHER_H
@@ -24,6 +24,7 @@ typedef struct lmc_hasher {
     uint8_t none[LMC_HASH_SIZE];  /* what chunk 0 is chained on */
     uint64_t seed;                /* of the marks; secret, new per process */
     lmc_token_swap to_big_endian; /* the fastest of this machine */
+    struct lmc_hash_memo *memo;   /* for chains from the start of a prompt; NULL: none */
 } lmc_hasher;
 
 lmc_status lmc_hasher_init(lmc_hasher *hasher, uint32_t chunk_size);
