@@ -1,0 +1,189 @@
+/*
+ * _lmcache_host: the event bus and metrics. The bus is the server's; an event that a Python
+ * module publishes carries its dict as it is for subscribers in Python, and what is text or
+ * number of it for native ones. The bus thread takes the GIL for a subscriber in Python only.
+ */
+#include "pyhost/python.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+static lmc_events *bus(void) {
+    lmc_context *context = lmc_py_server->context(lmc_py_server->arg);
+    return context != NULL ? context->events : NULL;
+}
+
+static const char python_metadata; /* the kind of object that our events carry */
+
+/* ---- subscribing ---- */
+
+typedef struct subscriber { /* lives as long as the process: the bus never forgets it */
+    PyObject *callback;
+    char *owner;
+} subscriber;
+
+static bool set_item(PyObject *dict, const char *name, PyObject *value) {
+    bool set = value != NULL && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return set;
+}
+
+static void put_int(void *dict, const char *member, int64_t value) {
+    set_item(dict, member, PyLong_FromLongLong(value));
+}
+static void put_real(void *dict, const char *member, double value) {
+    set_item(dict, member, PyFloat_FromDouble(value));
+}
+static void put_text(void *dict, const char *member, lmc_slice value) {
+    set_item(dict, member, PyUnicode_DecodeUTF8(value.data, (Py_ssize_t)value.size, "replace"));
+}
+
+static PyObject *metadata_of(const lmc_event *event) {
+    static const lmc_event_visitor visitor = {put_int, put_real, put_text};
+    PyObject *kept = lmc_py_server->lmc_event_attached(event, &python_metadata);
+    if (kept != NULL)
+        return Py_NewRef(kept);
+    PyObject *dict = PyDict_New();
+    if (dict != NULL)
+        lmc_py_server->lmc_event_each(event, &visitor, dict);
+    return dict;
+}
+
+static void receive(void *arg, const lmc_event *event) {
+    static lmc_log_limit limit;
+    const subscriber *to = arg;
+    lmc_slice session = lmc_py_server->lmc_event_session(event);
+    double time = (double)lmc_py_server->lmc_event_time_ns(event) / (double)LMC_NS_PER_S;
+    char headline[200];
+    if (!lmc_py_enter())
+        return;
+    PyObject *metadata = metadata_of(event);
+    PyObject *result =
+        metadata != NULL && !PyErr_Occurred()
+            ? PyObject_CallFunction(to->callback, "ss#Od", lmc_py_server->lmc_event_name(event),
+                                    session.data, (Py_ssize_t)session.size, metadata, time)
+            : NULL;
+    if (result == NULL) {
+        snprintf(headline, sizeof headline, "event subscriber of %.60s failed at %.80s",
+                 to->owner, lmc_py_server->lmc_event_name(event));
+        lmc_py_report("lmcache.events", &limit, headline);
+    }
+    Py_XDECREF(result);
+    Py_XDECREF(metadata);
+    lmc_py_leave();
+}
+
+static PyObject *subscribe(PyObject *module, PyObject *arguments) {
+    const char *name, *owner;
+    PyObject *callback;
+    lmc_error error = LMC_ERROR_INIT;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "sOs", &name, &callback, &owner))
+        return NULL;
+    subscriber *added = calloc(1, sizeof *added);
+    char *copy = strdup(owner);
+    if (added == NULL || copy == NULL) {
+        free(added);
+        free(copy);
+        return PyErr_NoMemory();
+    }
+    *added = (subscriber){Py_NewRef(callback), copy};
+    lmc_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = lmc_py_server->lmc_events_subscribe(bus(), copy, name, receive, added, &error);
+    Py_END_ALLOW_THREADS;
+    if (status == LMC_OK)
+        Py_RETURN_NONE;
+    Py_DECREF(added->callback);
+    free(copy);
+    free(added);
+    PyErr_SetString(PyExc_RuntimeError,
+                    error.text[0] != '\0' ? error.text : "there is no event bus");
+    return NULL;
+}
+
+static PyObject *has_bus(PyObject *module, PyObject *none) {
+    (void)module;
+    (void)none;
+    return PyBool_FromLong(bus() != NULL);
+}
+
+static PyObject *has_subscribers(PyObject *module, PyObject *name) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(name);
+    return text != NULL ? PyBool_FromLong(lmc_py_server->lmc_events_wanted(bus(), text)) : NULL;
+}
+
+/* ---- publishing ---- */
+
+static void release(void *object) {
+    bool entered = lmc_py_enter_any();
+    if (entered || PyGILState_Check())
+        Py_DECREF((PyObject *)object);
+    if (entered)
+        lmc_py_leave();
+}
+
+static void copy_members(lmc_event *event, PyObject *metadata) {
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(metadata, &at, &name, &value)) {
+        const char *member = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+        Py_ssize_t size = 0;
+        int overflow = 0;
+        if (member == NULL)
+            continue;
+        if (PyLong_Check(value))
+            lmc_py_server->lmc_event_put_int(event, member,
+                                             PyLong_AsLongLongAndOverflow(value, &overflow));
+        else if (PyFloat_Check(value))
+            lmc_py_server->lmc_event_put_real(event, member, PyFloat_AS_DOUBLE(value));
+        else if (PyUnicode_Check(value)) {
+            const char *text = PyUnicode_AsUTF8AndSize(value, &size);
+            if (text != NULL)
+                lmc_py_server->lmc_event_put_text(event, member,
+                                                  lmc_slice_of(text, (size_t)size));
+        }
+    }
+    PyErr_Clear();
+}
+
+static PyObject *publish(PyObject *module, PyObject *arguments) {
+    const char *name, *session;
+    Py_ssize_t size;
+    PyObject *metadata;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "ss#O!", &name, &session, &size, &PyDict_Type, &metadata))
+        return NULL;
+    lmc_event *event =
+        lmc_py_server->lmc_events_begin(bus(), name, lmc_slice_of(session, (size_t)size));
+    if (event == NULL)
+        Py_RETURN_NONE;
+    copy_members(event, metadata);
+    lmc_py_server->lmc_event_attach(event, &python_metadata, Py_NewRef(metadata), release);
+    double now = (double)lmc_system_clock.wall_ns(&lmc_system_clock) / (double)LMC_NS_PER_S;
+    Py_BEGIN_ALLOW_THREADS;
+    lmc_py_server->lmc_event_publish(event);
+    Py_END_ALLOW_THREADS;
+    return PyFloat_FromDouble(now);
+}
+
+static PyObject *events_dropped(PyObject *module, PyObject *none) {
+    lmc_events_report report;
+    (void)module;
+    (void)none;
+    lmc_py_server->lmc_events_report_get(bus(), &report);
+    return PyLong_FromUnsignedLongLong(report.dropped);
+}
+
+PyMethodDef lmc_py_event_functions[] = {
+    {"subscribe", subscribe, METH_VARARGS, NULL},
+    {"has_bus", has_bus, METH_NOARGS, NULL},
+    {"has_subscribers", has_subscribers, METH_O, NULL},
+    {"publish", publish, METH_VARARGS, NULL},
+    {"events_dropped", events_dropped, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
