@@ -15,6 +15,7 @@
 #define WIDE __attribute__((target("avx512f,avx512bw,avx512vbmi")))
 #define AT_ONCE 12
 #define REGISTER 64
+#define AHEAD 1024 /* the frame came in on another processor */
 #define OF_LANES_WITH_1 UINT64_C(0xf0f0f0f0f0f0f0f0) /* bytes of 32-bit lanes 1, 3, 5, ... */
 #define OF_LANES_WITH_2 UINT64_C(0xff00ff00ff00ff00)
 #define OF_LANES_WITH_4 UINT64_C(0xffff0000ffff0000)
@@ -79,6 +80,8 @@ WIDE size_t lmc_token_ids_wide(lmc_mp_reader *reader, size_t count, uint32_t *id
     const uint8_t *at = reader->at;
     size_t done = 0;
     while (count - done >= AT_ONCE && reader->end - at >= REGISTER) {
+        if (reader->end - at > AHEAD)
+            _mm_prefetch((const char *)at + AHEAD, _MM_HINT_T0);
         __m512i bytes = _mm512_loadu_si512(at);
         wide_round round = look(bytes);
         if (!round.plain)
