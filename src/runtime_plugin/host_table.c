@@ -17,7 +17,9 @@ static bool runs(const lmc_plugin_host_options *options, const char *path) {
         size_t size = part.size < sizeof shown - 1 ? part.size : sizeof shown - 1;
         for (size_t i = 0; i < size; i++) {
             char c = ((const char *)part.data)[i];
-            shown[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+            if (c >= 'a' && c <= 'z')
+                c = (char)(c - 'a' + 'A');
+            shown[i] = c;
         }
         shown[size] = '\0';
         LMC_INFO("Skipping %s: requires role %s", path, shown);
