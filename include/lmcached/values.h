@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /* Token ids of a prompt prefix. out_of_range: at least one was < 0 or > 2^32-1, or the list was
- * longer than a prompt can be; then ids is NULL. Where an operation does not need the ids they are
- * only counted: ids is NULL, count is right, out_of_range false. */
+ * longer than a prompt can be; then ids is NULL. Where an operation does not need the ids they
+ * are only counted: ids is NULL, count is right, out_of_range false. */
 typedef struct lmc_tokens {
     const uint32_t *ids;
     size_t count;

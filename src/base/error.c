@@ -27,7 +27,7 @@ __attribute__((format(printf, 3, 0))) static void vset(lmc_error *error, lmc_sta
         trim_partial_character(error->text, sizeof error->text - 1);
 }
 
-lmc_status lmc_error_set(lmc_error *error, lmc_status status, const char *format, ...) {
+lmc_status(lmc_error_set)(lmc_error *error, lmc_status status, const char *format, ...) {
     if (error == NULL || error->status != LMC_OK)
         return status;
     va_list args;
@@ -37,8 +37,8 @@ lmc_status lmc_error_set(lmc_error *error, lmc_status status, const char *format
     return status;
 }
 
-lmc_status lmc_error_set_errno(lmc_error *error, lmc_status status, int number,
-                               const char *format, ...) {
+lmc_status(lmc_error_set_errno)(lmc_error *error, lmc_status status, int number,
+                                const char *format, ...) {
     if (error == NULL || error->status != LMC_OK)
         return status;
     va_list args;

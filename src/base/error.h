@@ -30,6 +30,13 @@ lmc_status lmc_error_set(lmc_error *error, lmc_status status, const char *format
 lmc_status lmc_error_set_errno(lmc_error *error, lmc_status status, int number,
                                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+#ifdef __clang_analyzer__ /* tells it, across files, which status comes back */
+#define lmc_error_set(error, status, ...) \
+    ((lmc_error_set)((error), (status), __VA_ARGS__), (status))
+#define lmc_error_set_errno(error, status, ...) \
+    ((lmc_error_set_errno)((error), (status), __VA_ARGS__), (status))
+#endif
+
 void lmc_error_clear(lmc_error *error);
 
 /* Short name of a status ("ok", "no memory", ...), never NULL. */

@@ -59,7 +59,8 @@ static size_t escape(char *out, size_t limit, const char *text, bool cut) {
             break;
         }
         if (need == 4) {
-            memcpy(out + used, "\\x", 2);
+            out[used] = '\\';
+            out[used + 1] = 'x';
             out[used + 2] = digits[c >> 4];
             out[used + 3] = digits[c & 15];
         } else {
@@ -69,7 +70,7 @@ static size_t escape(char *out, size_t limit, const char *text, bool cut) {
     }
     if (cut) {
         used = whole_characters(out, used);
-        memcpy(out + used, CUT, strlen(CUT));
+        memcpy(out + used, CUT, strlen(CUT)); /* NOLINT(bugprone-not-null-terminated-result) */
         used += strlen(CUT);
     }
     return used;

@@ -220,12 +220,12 @@ void lmc_cache_commit_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64
 
 /* ---- looking in from outside (cache_views.c) ---- */
 
-/* Hashes whole chunks of `count` tokens, at most `room`; returns how many. `previous` is the hash
- * of the chunk before them, NULL at the start of a prompt. */
+/* Hashes whole chunks of `count` tokens, at most `room`; returns how many. `previous` is the
+ * hash of the chunk before them, NULL at the start of a prompt. */
 size_t lmc_cache_hash(const lmc_cache *cache, const uint8_t *previous, const uint32_t *tokens,
                       size_t count, uint8_t *hashes, size_t room);
-/* Copies the hashes that a session knows from chunk `first` on, at most `room`; returns how many
- * there are. Not a use of the session. */
+/* Copies the hashes that a session knows from chunk `first` on, at most `room`; returns how
+ * many there are. Not a use of the session. */
 size_t lmc_cache_session_hashes(lmc_cache *cache, lmc_slice request_id, size_t first,
                                 uint8_t *hashes, size_t room);
 /* LMC_NOT_FOUND: no such model, world size or group is registered. */

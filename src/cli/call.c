@@ -55,9 +55,8 @@ static int parse(const lmc_cli *cli, int count, char *const *words, call_words *
         if (strcmp(words[i], "--timeout") == 0) {
             if (++i == count || !parse_seconds(words[i], &parsed->timeout))
                 return complain(cli, "argument --timeout: expected a number of seconds", "");
-        } else if (words[i][0] == '-' && words[i][1] == '-') {
-            return complain(cli, "unrecognized arguments: ", words[i]);
-        } else if (used == sizeof places / sizeof places[0]) {
+        } else if (strncmp(words[i], "--", 2) == 0 ||
+                   used == sizeof places / sizeof places[0]) {
             return complain(cli, "unrecognized arguments: ", words[i]);
         } else {
             *places[used++] = words[i];

@@ -176,7 +176,7 @@ static lmc_status call_and_wait(lmc_client *client, const char *operation, const
                                 double timeout_s, lmc_future **future, const void **reply) {
     *future = lmc_client_call(client, operation, request);
     if (*future == NULL)
-        return last_error.status;
+        return last_error.status != LMC_OK ? last_error.status : LMC_FAILED;
     return lmc_future_wait(*future, timeout_s, reply);
 }
 

@@ -245,7 +245,8 @@ lmc_status lmc_registry_add_pool(lmc_registry *registry, const char *const *oper
     *pool = (lmc_private_pool){.threads = threads, .affinity = affinity};
     snprintf(pool->name, sizeof pool->name, "own-%u", index);
     for (size_t i = 0; operations[i] != NULL; i++) {
-        find_pool_member(registry, operations[i], &winner, NULL);
+        if (find_pool_member(registry, operations[i], &winner, NULL) != LMC_OK)
+            continue;
         winner->place = LMC_PLACE_PRIVATE;
         winner->pool = index;
     }

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-void lmc_fault_arm(uint64_t nth, bool persistent); /* 1 = the next one; persistent: all after it too */
+/* 1 = the next one; persistent: all after it too. */
+void lmc_fault_arm(uint64_t nth, bool persistent);
 void lmc_fault_disarm(void);
 bool lmc_fault_hit(void);       /* an allocation failed since arming */
 uint64_t lmc_fault_count(void); /* allocations since arming */
