@@ -72,41 +72,124 @@ static lmc_status load(lmc_outside_modules *modules, const lmc_module_spec *spec
 
 /* ---- classes ---- */
 
-static lmc_status list_classes(lmc_outside_modules *modules, const lmc_module_class *last,
-                               lmc_error *error) {
+static void append(lmc_outside_modules *modules, const lmc_module_class *class) {
+    modules->classes[modules->class_count++] = class;
+}
+
+static lmc_status make_room(lmc_outside_modules *modules, size_t room, lmc_error *error) {
+    const lmc_module_class **classes =
+        realloc(modules->classes, room * sizeof(const lmc_module_class *));
+    if (classes == NULL)
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
+    modules->classes = classes;
+    return LMC_OK;
+}
+
+/* Built-in ones, then those of shared objects. */
+static lmc_status list_classes(lmc_outside_modules *modules, lmc_error *error) {
     size_t total;
     const lmc_module_class *const *built_in = lmc_built_in_modules(&total);
     modules->built_in_count = total;
     for (size_t i = 0; i < modules->count; i++)
         total += modules->files[i]->class_count;
-    modules->classes = calloc(total + 1, sizeof(const lmc_module_class *));
-    if (modules->classes == NULL)
-        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
+    lmc_status status = make_room(modules, total + 1, error);
+    if (status != LMC_OK)
+        return status;
     for (size_t i = 0; i < modules->built_in_count; i++)
-        modules->classes[modules->class_count++] = built_in[i];
+        append(modules, built_in[i]);
     for (size_t i = 0; i < modules->count; i++)
         for (size_t k = 0; k < modules->files[i]->class_count; k++)
-            modules->classes[modules->class_count++] = &modules->files[i]->classes[k];
-    if (last != NULL)
-        modules->classes[modules->class_count++] = last;
+            append(modules, &modules->files[i]->classes[k]);
     return LMC_OK;
 }
 
-lmc_status lmc_outside_modules_load(lmc_outside_modules *modules, const lmc_mp_config *config,
-                                    const lmc_module_class *last, lmc_error *error) {
-    size_t room = config->server_module_count + 1;
-    *modules = (lmc_outside_modules){0};
-    modules->files = calloc(room, sizeof *modules->files);
-    modules->specs = calloc(room, sizeof(const lmc_module_spec *));
+/* ---- Python ---- */
+
+static const char *first_python_path(const lmc_mp_config *config) {
+    for (size_t i = 0; i < config->server_module_count; i++)
+        if (!lmc_module_path_is_native(config->server_modules[i].module_path))
+            return config->server_modules[i].module_path;
+    return NULL;
+}
+
+/* The classes that one spec brings, which is not listed yet. */
+static void append_of(lmc_outside_modules *modules, const char *path) {
+    const lmc_pyhost *host = modules->python.host;
+    for (size_t i = 0; i < modules->count; i++)
+        for (size_t k = 0; strcmp(modules->specs[i]->module_path, path) == 0 &&
+                           k < modules->files[i]->class_count;
+             k++)
+            append(modules, &modules->files[i]->classes[k]);
+    for (size_t i = 0; i < host->class_count(); i++) {
+        const char *from;
+        const lmc_module_class *class = host->class_at(i, &from);
+        if (strcmp(from, path) == 0)
+            append(modules, class);
+    }
+}
+
+static bool is_repeated(const lmc_mp_config *config, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(config->server_modules[i].module_path,
+                   config->server_modules[index].module_path) == 0)
+            return true;
+    return false;
+}
+
+/* Takes in the classes that are written in Python, and puts all from outside in the order of
+ * the command line. */
+static lmc_status load_python(lmc_outside_modules *modules, const lmc_config *config,
+                              const lmc_python_world *world, lmc_error *error) {
+    const lmc_mp_config *mp = &config->mp;
+    const char *path = first_python_path(mp);
+    if (path == NULL)
+        return LMC_OK;
+    lmc_status status =
+        lmc_python_host_open(&modules->python, config, world, path, modules->classes,
+                             modules->class_count, modules->built_in_count, error);
+    const lmc_module_class **seen = modules->classes; /* by the host, until the end */
+    modules->python_saw = seen;
+    modules->classes = NULL;
+    if (status == LMC_OK)
+        status = make_room(
+            modules, modules->class_count + modules->python.host->class_count() + 1, error);
+    if (status != LMC_OK)
+        return status;
+    modules->class_count = modules->built_in_count;
+    memcpy(modules->classes, seen, modules->class_count * sizeof(const lmc_module_class *));
+    for (size_t i = 0; i < mp->server_module_count; i++)
+        if (!is_repeated(mp, i))
+            append_of(modules, mp->server_modules[i].module_path);
+    return LMC_OK;
+}
+
+lmc_status lmc_outside_modules_load(lmc_outside_modules *modules, const lmc_config *config,
+                                    const lmc_python_world *world, const lmc_module_class *last,
+                                    lmc_error *error) {
+    const lmc_mp_config *mp = &config->mp;
+    size_t room = mp->server_module_count + 1;
+    *modules = (lmc_outside_modules){
+        .files = calloc(room, sizeof *modules->files),
+        .specs = calloc(room, sizeof(const lmc_module_spec *)),
+    };
     lmc_status status = LMC_OK;
     if (modules->files == NULL || modules->specs == NULL)
         status = lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
-    for (size_t i = 0; i < config->server_module_count && status == LMC_OK; i++)
-        status = load(modules, &config->server_modules[i], error);
-    return status == LMC_OK ? list_classes(modules, last, error) : status;
+    for (size_t i = 0; i < mp->server_module_count && status == LMC_OK; i++)
+        if (lmc_module_path_is_native(mp->server_modules[i].module_path))
+            status = load(modules, &mp->server_modules[i], error);
+    if (status == LMC_OK)
+        status = list_classes(modules, error);
+    if (status == LMC_OK)
+        status = load_python(modules, config, world, error);
+    if (status == LMC_OK && last != NULL)
+        append(modules, last);
+    return status;
 }
 
 void lmc_outside_modules_fini(lmc_outside_modules *modules) {
+    lmc_python_host_finish(&modules->python);
+    free(modules->python_saw);
     for (size_t i = 0; i < modules->count; i++)
         lmc_native_free(modules->files[i]);
     free(modules->classes);
