@@ -29,6 +29,9 @@ typedef struct lmc_module_spec {
     char *config;       /* the JSON object, as the text it came in; "{}" when not given */
 } lmc_module_spec;
 
+/* A shared object, by a '/' or ".so" at its end; everything else is a dotted path of Python. */
+bool lmc_module_path_is_native(const char *path);
+
 /* One --l2-adapter that passed the common checks. */
 typedef struct lmc_adapter_spec {
     char *type;
@@ -132,6 +135,7 @@ typedef struct lmc_mp_config {
     double disconnect_lease_seconds; /* 0: off */
     double runtime_plugin_stop_grace_seconds;
     char *runtime_plugin_secrets; /* "mask" or "pass" */
+    char *python_interpreter;     /* "": that of VIRTUAL_ENV, or of the Python host */
     bool plugin_control;      /* start, stop, restart and logs of runtime plugins over HTTP */
     int64_t grpc_port;        /* LMC_CONFIG_UNSET: none */
     char *grpc_tls_cert_file; /* NULL: none */

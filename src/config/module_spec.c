@@ -71,19 +71,7 @@ lmc_status lmc_parse_server_modules(lmc_parsing *parsing) {
     return status;
 }
 
-static bool is_native(const char *path) {
+bool lmc_module_path_is_native(const char *path) {
     size_t size = strlen(path);
     return strchr(path, '/') != NULL || (size > 3 && strcmp(path + size - 3, ".so") == 0);
-}
-
-/* Modules in Python need a host that is a part of its own. */
-lmc_status lmc_check_modules_built(lmc_parsing *parsing) {
-    const lmc_mp_config *mp = &parsing->config->mp;
-    for (size_t i = 0; i < mp->server_module_count; i++) {
-        const char *path = mp->server_modules[i].module_path;
-        if (!is_native(path))
-            return lmc_error_set(parsing->error, LMC_INVALID,
-                                 "--server-module %s: the Python host is not installed", path);
-    }
-    return LMC_OK;
 }

@@ -151,6 +151,10 @@ const lmc_option lmc_mp_options[] = {
     {LMC_SWITCH("--enable-plugin-control", mp.plugin_control, "enable_plugin_control"),
      .own = true,
      .help = "runtime plugins may be started, stopped and their logs read over HTTP"},
+    {LMC_TEXT("--python-interpreter", mp.python_interpreter, "python_interpreter"), .own = true,
+     .initial = "", .metavar = "FILE",
+     .help = "the Python whose packages server modules use; else that of VIRTUAL_ENV, else the "
+             "one the Python host is built with"},
     {LMC_INT("--grpc-port", mp.grpc_port, "grpc_port"), .own = true, .range = LMC_RANGE_PORT,
      .level = LMC_LEVEL_NOT_BUILT, .metavar = "PORT",
      .help = "port of the gRPC transport when both transports are served"},

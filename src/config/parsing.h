@@ -43,7 +43,6 @@ lmc_status lmc_parse_l1_managers(lmc_parsing *parsing);
 lmc_status lmc_parse_adapters(lmc_parsing *parsing);
 lmc_status lmc_parse_server_modules(lmc_parsing *parsing);
 lmc_status lmc_check_adapters_built(lmc_parsing *parsing);
-lmc_status lmc_check_modules_built(lmc_parsing *parsing);
 lmc_status lmc_refuse_not_built(lmc_parsing *parsing);
 
 #endif

@@ -18,7 +18,9 @@ static PyObject *built_modules(PyObject *module, PyObject *none) {
     (void)module;
     (void)none;
     PyObject *list = PyList_New(0);
-    lmc_composition *composition = lmc_py_server->composition(lmc_py_server->arg);
+    lmc_composition *composition = lmc_py_composition;
+    if (composition == NULL)
+        composition = lmc_py_server->composition(lmc_py_server->arg);
     if (composition != NULL)
         lmc_py_server->lmc_composition_each(composition, append_name, &list);
     return list;

@@ -8,8 +8,9 @@
 #include "base/json_writer.h"
 
 #define OUTPUT_LOGGER "lmcache.python" /* of what modules print */
-#define PATIENCE_NS (LMC_NS_PER_S / 2) /* of printing, with a full log, before lines are lost \
-                                        */
+#define PATIENCE_NS                                                           \
+    (LMC_NS_PER_S / 2) /* of printing, with a full log, before lines are lost \
+                        */
 
 /* ---- the log ---- */
 

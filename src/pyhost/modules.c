@@ -13,6 +13,7 @@ static size_t module_count;
 static bool subscribers_stopped;
 lmc_py_module *lmc_py_current;
 lmc_zmq_server *lmc_py_zmq_server;
+lmc_composition *lmc_py_composition;
 
 size_t lmc_py_class_count(void) { return module_count; }
 
@@ -177,7 +178,9 @@ static lmc_status create(lmc_build *lent, void **self, lmc_error *error) {
     if (module == NULL || !lmc_py_enter())
         return lmc_error_set(error, LMC_CLOSED, "the Python interpreter has ended");
     lmc_py_keep_signals();
+    lmc_py_composition = lent->composition;
     lmc_status status = build(module, &target, error);
+    lmc_py_composition = NULL;
     lmc_py_restore_signals(module->name);
     lmc_py_leave();
     *self = module;

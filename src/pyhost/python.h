@@ -147,6 +147,7 @@ extern PyMethodDef lmc_py_log_functions[], lmc_py_schema_functions[], lmc_py_cac
     lmc_py_registrar_functions[];
 /* Which module create() or register_zmq() runs for; main thread. NULL: none. */
 extern lmc_py_module *lmc_py_current;
+extern lmc_composition *lmc_py_composition; /* inside create(): the one being built */
 extern lmc_zmq_server *lmc_py_zmq_server;
 
 #endif

@@ -15,12 +15,34 @@ static lmc_slice config_for(void *arg, const char *class_name) {
     return lmc_outside_modules_config(&((lmc_server *)arg)->outside, class_name);
 }
 
+/* ---- what modules in Python may ask ---- */
+
+static lmc_context *context_of(void *arg) {
+    lmc_server *server = arg;
+    return server->context.config != NULL ? &server->context : NULL;
+}
+static lmc_registry *registry_of(void *arg) { return ((lmc_server *)arg)->registry; }
+static lmc_dispatcher *dispatcher_of(void *arg) { return ((lmc_server *)arg)->dispatcher; }
+static lmc_composition *composition_of(void *arg) { return ((lmc_server *)arg)->composition; }
+
+/* ---- building ---- */
+
+static bool has_outside(const lmc_server *server) {
+    return server->outside.class_count > server->outside.built_in_count;
+}
+
 /* What is there only for modules from outside. */
 static lmc_status prepare_outside(lmc_server *server, lmc_error *error) {
     const lmc_observability_config *observe = &server->config->observability;
-    lmc_status status = lmc_outside_modules_load(&server->outside, &server->config->mp,
+    lmc_python_world world = {.arg = server,
+                              .context = context_of,
+                              .registry = registry_of,
+                              .dispatcher = dispatcher_of,
+                              .composition = composition_of,
+                              .storage_status = lmc_server_storage_status};
+    lmc_status status = lmc_outside_modules_load(&server->outside, server->config, &world,
                                                  server->last_class, error);
-    if (status != LMC_OK || server->outside.count == 0)
+    if (status != LMC_OK || !has_outside(server))
         return status;
     if (observe->enabled && observe->metrics_enabled)
         server->late_metrics = lmc_late_metrics_create();
@@ -98,7 +120,7 @@ static void watch_handlers(void *arg) {
 }
 
 lmc_status lmc_server_watch_handlers(lmc_server *server, lmc_error *error) {
-    if (server->outside.count == 0)
+    if (!has_outside(server))
         return LMC_OK;
     return lmc_timer_start(server->timers, WATCH_NS, WATCH_NS, "slow-handlers", watch_handlers,
                            server, &server->handler_watch, error);

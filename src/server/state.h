@@ -73,6 +73,8 @@ void lmc_server_destroy_modules(lmc_server *server); /* after the last call has 
 /* status_core.c: the members of /status that are not a module's. lmc_status_report, any thread.
  */
 lmc_status lmc_server_report_core(void *server, lmc_writer *writer);
+/* Its member storage_manager alone, as JSON; any thread. */
+lmc_status lmc_server_storage_status(void *server, lmc_buffer *out);
 
 /* readiness.c: one JSON object that says whether requests are served, and if not why. Does not
  * wait and changes nothing; any thread. */

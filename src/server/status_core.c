@@ -4,6 +4,7 @@
  * it.
  */
 #include "base/bytes.h"
+#include "module/status_writer.h"
 #include "server/plugins.h"
 #include "server/state.h"
 
@@ -117,11 +118,31 @@ static void write_storage(lmc_writer *w, const storage_view *view) {
     lmc_write_object_end(w);
 }
 
-lmc_status lmc_server_report_core(void *arg, lmc_writer *writer) {
-    const lmc_server *server = arg;
+static storage_view view_storage(const lmc_server *server) {
     storage_view view = {.config = server->config,
                          .manager = &server->config->storage_manager.l1_managers[0]};
     lmc_l1_report_get(lmc_cache_l1(server->cache), &view.l1);
+    return view;
+}
+
+lmc_status lmc_server_storage_status(void *arg, lmc_buffer *out) {
+    storage_view view = view_storage(arg);
+    lmc_writer writer;
+    lmc_writer_init(&writer);
+    write_storage(&writer, &view);
+    lmc_status status = lmc_writer_finish(&writer);
+    if (status == LMC_OK) {
+        lmc_slice value = lmc_writer_value(&writer, 0);
+        lmc_buffer_append(out, value.data, value.size);
+        status = out->failed ? LMC_NO_MEMORY : LMC_OK;
+    }
+    lmc_writer_fini(&writer);
+    return status;
+}
+
+lmc_status lmc_server_report_core(void *arg, lmc_writer *writer) {
+    const lmc_server *server = arg;
+    storage_view view = view_storage(server);
     lmc_write_bool(writer, "is_healthy", view.l1.is_sound);
     lmc_write_text(writer, "engine_type", lmc_text("MPCacheServer"));
     lmc_write_int(writer, "chunk_size", server->config->mp.chunk_size);

@@ -11,7 +11,7 @@ SIZE = ["--l1-size-gb", "1", "--eviction-policy", "LRU"]
 # Ours, rendered after the known fields of their section (D11).
 OURS = {
     "shm_mode", "session_lease_seconds", "disconnect_lease_seconds", "runtime_plugin_stop_grace_seconds",
-    "runtime_plugin_secrets", "enable_plugin_control", "grpc_port", "grpc_tls_cert_file", "grpc_tls_key_file", "grpc_tls_client_ca_file",
+    "runtime_plugin_secrets", "enable_plugin_control", "python_interpreter", "grpc_port", "grpc_tls_cert_file", "grpc_tls_key_file", "grpc_tls_client_ca_file",
     "no_http", "http_token_file",
 }  # fmt: skip
 
