@@ -1,58 +1,154 @@
-"""What the host inside lmcached calls; the contract is in ``_host.pyi``, part 2."""
+"""What the host inside lmcached calls; the contract is in ``_host.pyi``, part 2.
+
+All on the main thread unless it says otherwise.
+"""
 
 from __future__ import annotations
 
-import traceback
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+import atexit
+import logging
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from lmcache import _loader
+from lmcache import _loader, _report, _units
+from lmcache._bridge import host
+from lmcache._contracts import message_types
+from lmcache._streams import LogStream
+from lmcache._zmq_server import MessageQueueServer
+from lmcache.logging import ServerHandler
+from lmcache.v1.mp_observability.event_bus import get_event_bus
 
 
 def setup() -> None:
-    return None
+    """First of all: output, uncaught exceptions and logging go to the server's log."""
+    sys.stdout = LogStream(logging.INFO, "stdout", 1)
+    sys.stderr = LogStream(logging.ERROR, "stderr", 2)
+    sys.excepthook = _uncaught
+    threading.excepthook = _uncaught_in_thread
+    sys.unraisablehook = _unraisable
+    root = logging.getLogger()
+    if not any(isinstance(handler, ServerHandler) for handler in root.handlers):
+        root.addHandler(ServerHandler())
+    host().set_message_types(message_types)
 
 
 def load(builtin_names: Sequence[str], native_names: Sequence[str]) -> List[Dict[str, Any]]:
+    """Imports the packages, lists what can be built and checks what depends on what."""
     return _loader.load(builtin_names, native_names)
 
 
 def create(index: int) -> Optional[Dict[str, Any]]:
-    return _loader.unit(index).create()
+    return _units.unit(index).create()
 
 
 def register_zmq(index: int) -> None:
-    return None
+    _units.unit(index).register_zmq(MessageQueueServer())
 
 
 def register_grpc(index: int) -> None:
-    return None
+    """There is no gRPC transport yet."""
 
 
 def report_status(index: int) -> str:
-    return _loader.unit(index).report_status()
+    """Any one thread."""
+    return _units.unit(index).report_status()
 
 
 def close(index: int) -> None:
-    _loader.unit(index).close()
+    _units.unit(index).close()
 
 
 def stop_subscribers() -> None:
-    return None
-
-
-def finish(budget_s: float) -> List[str]:
-    return []
+    """The bus has stopped and no module is closed yet."""
+    get_event_bus().shut_subscribers_down()
 
 
 def describe_exception(error: BaseException) -> Tuple[str, List[str]]:
-    """Any thread. The exception's text and its traceback; never raises."""
+    """Any thread. Never raises."""
+    return _report.describe(error)
+
+
+# ---- the end ----
+
+
+def finish(budget_s: float) -> List[str]:
+    """Exit functions and threads, within a budget; the names of those that still run."""
+    deadline = time.monotonic() + budget_s
+    left = []
+    if not _within(_run_thread_exits, "exit functions of threads", deadline):
+        left.append("exit functions of threads")
+    left.extend(_join_threads(deadline))
+    if not _within(atexit._run_exitfuncs, "exit functions", deadline):
+        left.append("exit functions")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, LogStream):
+            stream.give_rest()
+    return left
+
+
+def _run_thread_exits() -> None:
+    """What ``threading`` runs before it waits for threads: pools of concurrent.futures end."""
+    functions = list(getattr(threading, "_threading_atexits", ()))
+    getattr(threading, "_threading_atexits", []).clear()
+    for function in reversed(functions):
+        function()
+
+
+def _within(function: Callable[[], Any], what: str, deadline: float) -> bool:
+    """Runs a function of others beside this thread, because it may never return."""
+
+    def run() -> None:
+        try:
+            function()
+        except BaseException as failure:
+            _report.log_exception(failure, f"{what} failed")
+
+    thread = threading.Thread(target=run, name=f"lmcache {what}", daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return not thread.is_alive()
+
+
+def _join_threads(deadline: float) -> List[str]:
+    """Waits for threads that are not daemons."""
+    left = []
+    for thread in threading.enumerate():
+        foreign = isinstance(thread, threading._DummyThread)
+        if thread.daemon or foreign or thread is threading.current_thread():
+            continue
+        if thread is threading.main_thread():
+            continue
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            left.append(thread.name)
+    return left
+
+
+# ---- exceptions that nobody caught ----
+
+
+def _uncaught(_kind: Any, error: BaseException, _traceback: Any) -> None:
+    _report.log_exception(error, "uncaught exception")
+
+
+def _uncaught_in_thread(arguments: Any) -> None:
+    if arguments.exc_type is SystemExit:
+        return
+    name = getattr(arguments.thread, "name", "?")
+    error = arguments.exc_value or arguments.exc_type()
+    _report.log_exception(error, f"uncaught exception in thread {name}")
+
+
+def _unraisable(arguments: Any) -> None:
+    error = arguments.exc_value or arguments.exc_type()
+    what = arguments.err_msg or "exception ignored in"
+    _report.log_exception(error, f"{what} {_short(arguments.object)}")
+
+
+def _short(value: Any) -> str:
     try:
-        text = str(error)
-    except BaseException as failure:
-        text = f"{type(error).__name__}, whose text cannot be had ({type(failure).__name__})"
-    try:
-        parts = traceback.format_exception(type(error), error, error.__traceback__)
-        lines = "".join(parts).rstrip("\n").split("\n")
+        return repr(value)[:200]
     except BaseException:
-        lines = []
-    return text, lines
+        return f"a {type(value).__name__}"

@@ -1,89 +1,199 @@
-"""Imports the packages that ``--server-module`` names and builds their modules. Main thread."""
+"""From ``--server-module`` to a list of what can be built. Main thread."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
-from typing import Any, Dict, List, Optional, Sequence
+import re
+import sys
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from lmcache import _builtins, _units
 from lmcache._bridge import StartError, host
+from lmcache._report import log_exception, text_of
+from lmcache.logging import init_logger
 from lmcache.v1.multiprocess.engine_module import (
-    ModuleBuildContext,
+    dependencies_of,
     discover_modules,
-    is_engine_module,
-    liveness_methods,
     name_of,
+    on_cycles,
 )
-from lmcache.v1.multiprocess.ext_server_module import iter_server_module_handlers
-from lmcache.v1.multiprocess.request_handler import iter_request_handlers
+from lmcache.v1.multiprocess.ext_server_module import ExtServerModuleSpec, find_factory
 
-_units: List["Unit"] = []
-_context = ModuleBuildContext()
+_logger = init_logger(__name__)
+
+Spec = Tuple[ExtServerModuleSpec, bool]  # and whether it names its factory
 
 
-class Unit:
-    """One class of the graph."""
+def is_dotted(path: str) -> bool:
+    """Whether a module path is for Python; others are shared objects."""
+    return "/" not in path and not path.endswith(".so")
 
-    def __init__(self, cls: type, path: str) -> None:
-        self.cls = cls
-        self.path = path
-        self.instance: Any = None
 
-    def describe(self) -> Dict[str, Any]:
-        return {
-            "name": name_of(self.cls),
-            "dependencies": [],
-            "deferred": False,
-            "version": None,
-            "module_path": self.path,
-        }
-
-    def create(self) -> Optional[Dict[str, Any]]:
-        instance = self.cls.create(_context)  # type: ignore[attr-defined]
-        if instance is None:
-            return None
-        if not is_engine_module(instance):
+def read_specs(text: str) -> List[Spec]:
+    """The specs for Python, in order, each path once."""
+    specs: Dict[str, Spec] = {}
+    for entry in json.loads(text):
+        spec = ExtServerModuleSpec.from_dict(entry)
+        if not is_dotted(spec.module_path):
+            continue
+        known = specs.get(spec.module_path)
+        if known is None:
+            specs[spec.module_path] = (spec, "factory_name" in entry)
+        elif known[0].config != spec.config:
             raise StartError(
-                f"server module {self.path} class {self.cls.__name__} "
-                f"returned a non-EngineModule value: {instance!r}"
+                f"duplicate server module path with different config: {spec.module_path}"
             )
-        self.instance = instance
-        return {
-            "instance": instance,
-            "operations": [
-                {
-                    "operation": bound.operation,
-                    "handler_type": bound.options.handler_type.value,
-                    "affinity": bound.options.requires_client_affinity,
-                    "handler": bound.handler,
-                    "arity": bound.handler.__code__.co_argcount - 1,
-                    "qualname": bound.handler.__qualname__,
-                }
-                for bound in iter_request_handlers(instance)
-            ],
-            "envelopes": [
-                {"method": bound.method, "handler": bound.handler}
-                for bound in iter_server_module_handlers(instance)
-            ],
-            "liveness": liveness_methods(instance),
-        }
+        else:
+            _logger.warning("server module %s is named twice", spec.module_path)
+    return list(specs.values())
 
-    def report_status(self) -> str:
-        return json.dumps(self.instance.report_status())
 
-    def close(self) -> None:
-        self.instance.close()
+def import_path(path: str) -> Any:
+    """Imports a module; its own failure is shown with its traceback."""
+    try:
+        return importlib.import_module(path)
+    except BaseException as failure:
+        log_exception(failure)
+        raise StartError(f"Failed to import engine module {path}: {text_of(failure)}") from None
+
+
+class Loader:
+    """One run over the specs."""
+
+    def __init__(self, builtin_names: Sequence[str], native_names: Sequence[str]) -> None:
+        self.native_names = list(native_names)
+        self.taken = {*builtin_names, *native_names, *_builtins.BY_NAME}
+        self.classes: Dict[type, str] = {}  # and the path of the spec that it belongs to
+        self.units: List[Union[_units.ClassUnit, _units.FactoryUnit]] = []
+
+    def run(self, specs: List[Spec]) -> None:
+        for spec, factory_named in specs:
+            module = import_path(spec.module_path)
+            classes = [] if factory_named else discover_modules(module, spec.module_path)
+            if classes:
+                for cls in classes:
+                    self._add_class(cls, spec)
+            elif factory_named or callable(getattr(module, spec.factory_name, None)):
+                self._add_factory(module, spec)
+            else:
+                raise StartError(
+                    f"server module {spec.module_path} defines no concrete DiscoverableModule "
+                    "subclass"
+                )
+        self._check_dependencies()
+
+    def _add_class(self, cls: type, spec: ExtServerModuleSpec) -> None:
+        owner = self.classes.get(cls)
+        if owner is None:
+            self.classes[cls] = spec.module_path
+            self.units.append(_units.ClassUnit(cls, spec, self._unique(name_of(cls))))
+        elif len(spec.module_path) > len(owner):  # the longest path that could claim it has it
+            self.classes[cls] = spec.module_path
+            for unit in self.units:
+                if isinstance(unit, _units.ClassUnit) and unit.cls is cls:
+                    unit.spec = spec
+
+    def _add_factory(self, module: Any, spec: ExtServerModuleSpec) -> None:
+        try:
+            factory = find_factory(module, spec)
+        except (AttributeError, TypeError) as failure:
+            raise StartError(str(failure)) from None
+        name = self._unique(f"{spec.module_path}_{spec.factory_name}")
+        self.units.append(_units.FactoryUnit(factory, spec, name))
+
+    def _unique(self, name: str) -> str:
+        """A name that the server can use: letters, digits and ``_``, and not taken."""
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        wanted, number = plain, 1
+        while wanted in self.taken:
+            number += 1
+            wanted = f"{plain}_{number}"
+        self.taken.add(wanted)
+        return wanted
+
+    # ---- dependencies ----
+
+    def _check_dependencies(self) -> None:
+        needs: Dict[type, List[type]] = {}
+        for unit in self.units:
+            if isinstance(unit, _units.ClassUnit):
+                needs[unit.cls] = []
+                for entry in declared_dependencies(unit.cls):
+                    unit.dependencies.append(self._resolve(unit.cls, entry, needs[unit.cls]))
+        cycle = on_cycles(list(needs), needs)
+        if cycle:
+            names = ", ".join(sorted(cls.__name__ for cls in cycle))
+            raise StartError(f"Module dependency cycle among: {names}")
+
+    def _resolve(self, cls: type, entry: Any, needs: List[type]) -> str:
+        """The server's name for a declared dependency."""
+        found: Optional[str] = None
+        if inspect.isclass(entry):
+            reason, shown = "load its package with a --server-module of its own", entry.__name__
+            found = self._class_name(entry, needs)
+        elif isinstance(entry, str):
+            reason, shown = "check the module_name spelling", repr(entry)
+            found = self._spelled_name(entry, needs)
+        else:
+            raise StartError(f"{cls.__name__} has an invalid dependency: {entry!r}")
+        if found is None:
+            raise StartError(
+                f"{cls.__name__} depends on {shown}, which is not a discoverable module ({reason})."
+            )
+        return found
+
+    def _class_name(self, wanted: type, needs: List[type]) -> Optional[str]:
+        if wanted in _builtins.CLASSES:
+            return wanted.__name__
+        for unit in self.units:
+            if isinstance(unit, _units.ClassUnit) and unit.cls is wanted:
+                needs.append(wanted)
+                return unit.name
+        return None
+
+    def _spelled_name(self, wanted: str, needs: List[type]) -> Optional[str]:
+        for by in (name_of, lambda cls: cls.__name__):
+            for unit in self.units:
+                if isinstance(unit, _units.ClassUnit) and by(unit.cls) == wanted:
+                    needs.append(unit.cls)
+                    return unit.name
+        if wanted in self.native_names:
+            return wanted
+        builtin = _builtins.named(wanted)
+        return None if builtin is None else builtin.__name__
+
+
+def declared_dependencies(cls: type) -> List[Any]:
+    """What a class declares, and the module of the server that it is a subclass of."""
+    declared = list(dependencies_of(cls))
+    for base in cls.__mro__[1:]:
+        if base in _builtins.CLASSES and base not in declared:
+            declared.append(base)
+    return declared
+
+
+def version_of(path: str) -> Optional[str]:
+    """``__version__`` of the module or of its package."""
+    for name in (path, path.partition(".")[0]):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str) and version:
+            return version
+    return None
 
 
 def load(builtin_names: Sequence[str], native_names: Sequence[str]) -> List[Dict[str, Any]]:
-    for spec in json.loads(host().server_modules_json()):
-        path = spec["module_path"]
-        if "/" in path or path.endswith(".so"):
-            continue
-        for cls in discover_modules(importlib.import_module(path), path):
-            _units.append(Unit(cls, path))
-    return [unit.describe() for unit in _units]
-
-
-def unit(index: int) -> Unit:
-    return _units[index]
+    loader = Loader(builtin_names, native_names)
+    loader.run(read_specs(host().server_modules_json()))
+    _units.begin(loader.units)
+    return [
+        {
+            "name": unit.name,
+            "dependencies": unit.dependencies,
+            "deferred": unit.deferred,
+            "version": version_of(unit.spec.module_path),
+            "module_path": unit.spec.module_path,
+        }
+        for unit in loader.units
+    ]

@@ -1,0 +1,5 @@
+"""Messages and constants of the protocol, by their older homes."""
+
+from pkgutil import extend_path
+
+__path__ = extend_path(__path__, __name__)
