@@ -14,8 +14,8 @@ static struct {
 static size_t type_count;
 
 void lmc_py_forget_message_types(void) {
-    while (type_count > 0)
-        Py_CLEAR(types[--type_count].factory);
+    for (; type_count > 0; type_count--)
+        Py_CLEAR(types[type_count - 1].factory);
 }
 
 bool lmc_py_set_message_types(PyObject *given) {
