@@ -33,7 +33,8 @@ bench: build
 	@scripts/install-deps demo
 	@$(PYTHON) bench/run.py
 
-check: deps-test
+check: deps
+	@scripts/install-deps check
 	@scripts/check-style
 
 format:

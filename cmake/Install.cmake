@@ -28,8 +28,8 @@ endforeach()
 configure_file(packaging/systemd/lmcached.service.in lmcached.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/lmcached.service DESTINATION lib/systemd/system)
 
-# In a directory of their own: nothing of the system's Python is shadowed (README.md of the folder).
-install(DIRECTORY python/lmcached python/lmcache DESTINATION ${CMAKE_INSTALL_LIBDIR}/lmcached/python
+# In a directory of their own, where the program looks for them; nothing of the system is shadowed.
+install(DIRECTORY python/lmcached python/lmcache DESTINATION lib/lmcached/python
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
 
 install(FILES README.md LICENSE SECURITY.md TYPE DOC)
