@@ -225,6 +225,27 @@ static void a_dead_client_gives_back_after_the_disconnect_lease(void **state) {
     fixture_fini(&f);
 }
 
+static void a_dead_client_s_answer_is_dropped_after_the_disconnect_lease(void **state) {
+    (void)state;
+    cache_fixture f;
+    fixture_init(&f);
+    register_one(&f, 1, 1);
+    store(&f, 1, worker_key(&f, "a", 0, 0, 2));
+    lmc_cache_key one = scheduler_key(&f, "r", 2), other = scheduler_key(&f, "s", 2);
+    lmc_cache_lookup(f.cache, &one, 1, 50);
+    lmc_cache_lookup(f.cache, &other, 1, 50);
+    lmc_cache_connection_closed(f.cache, 50);
+    advance(&f, 29);
+    assert_int_equal(lmc_cache_active_jobs(f.cache), 2);
+    advance(&f, 1);
+    assert_int_equal(lmc_cache_active_jobs(f.cache), 0);
+    int64_t chunks = -1;
+    assert_int_equal(lmc_cache_query(f.cache, lmc_text("r"), &chunks), LMC_OK);
+    assert_int_equal(chunks, 0); /* not a number whose objects nobody holds */
+    assert_at_rest(&f);
+    fixture_fini(&f);
+}
+
 static void a_client_that_only_reconnected_keeps_all(void **state) {
     (void)state;
     cache_fixture f;
@@ -356,6 +377,7 @@ int main(void) {
         cmocka_unit_test(every_call_that_names_it_keeps_a_worker),
         cmocka_unit_test(an_open_connection_delays_reaping_to_the_grace),
         cmocka_unit_test(a_dead_client_gives_back_after_the_disconnect_lease),
+        cmocka_unit_test(a_dead_client_s_answer_is_dropped_after_the_disconnect_lease),
         cmocka_unit_test(a_client_that_only_reconnected_keeps_all),
         cmocka_unit_test(a_request_that_comes_after_its_connection_closed_starts_the_lease),
         cmocka_unit_test(without_a_disconnect_lease_only_ttls_apply),

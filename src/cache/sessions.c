@@ -391,7 +391,8 @@ static lmc_session *overdue_session(lmc_sessions *sessions, int64_t now) {
     return session->last_used_ns + sessions->config.session_ttl_ns <= now ? session : NULL;
 }
 
-/* Takes from one session what its closed connection held; false: nothing is due. */
+/* Takes from one session what its closed connection held, and the answer that nobody asked for;
+ * false: nothing is due. */
 static bool give_up_member(lmc_sessions *sessions, int64_t now, lmc_leftovers *left) {
     lmc_connection *due = lmc_connection_due(&sessions->connections, now);
     if (due == NULL)
@@ -400,6 +401,8 @@ static bool give_up_member(lmc_sessions *sessions, int64_t now, lmc_leftovers *l
     leave_connection(sessions, session);
     if (session->hold != NULL)
         lmc_session_end_hold(sessions, session->hold, left);
+    if (session->job_state == LMC_JOB_DONE)
+        lmc_session_set_job(sessions, session, LMC_JOB_NONE, NULL, left);
     return true;
 }
 
@@ -424,7 +427,8 @@ void lmc_sessions_tick(lmc_sessions *sessions) {
     for (bool more = true; more;) {
         lmc_leftovers left = {0};
         lmc_lock_take(&sessions->lock);
-        for (int i = 0; i < TICK_BATCH && more; i++)
+        /* There is room for one job's space among what is left. */
+        for (int i = 0; i < TICK_BATCH && more && left.job_space == NULL; i++)
             more = tick_once(sessions, now, &left);
         lmc_lock_drop(&sessions->lock);
         lmc_leftovers_finish(sessions, &left);
