@@ -3,7 +3,7 @@
 
 Starts a server with a shared-memory pool, stores the KV chunks of a real text in it (this project's
 own documentation), looks the prompt up, loads it back in a second process, tries a prompt that
-shares only a prefix, and stops the server. Every step checks what it shows; the exit status is 0
+shares only a prefix, calls a server module, looks at a runtime plugin, and stops the server. Every step checks what it shows; the exit status is 0
 only if all of them held.
 """
 
@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -28,6 +29,7 @@ from lmcached import Client, Worker  # noqa: E402
 
 BINARY = os.environ.get("LMCACHED_BIN", str(ROOT / "build" / "lmcached"))
 TEXTS = ["docs/architecture.md", "docs/operating.md"]
+PLUGIN = ROOT / "examples" / "mp_runtime_plugins" / "mp_plugin.py"
 CHUNK_SIZE = 256
 MODEL = "demo/tiny-8-layers"
 # 8 layers, 8 heads of 64, bfloat16: 4 MiB per chunk of 256 tokens.
@@ -133,7 +135,7 @@ def free_port():
 
 
 class Server:
-    def __init__(self, log):
+    def __init__(self, log, module):
         self.port, self.http_port = free_port(), free_port()
         self.pool = f"demo_{os.getpid()}"
         self.log = log
@@ -141,9 +143,10 @@ class Server:
             BINARY, "server", "--host", "127.0.0.1", "--port", str(self.port),
             "--http-host", "127.0.0.1", "--http-port", str(self.http_port),
             "--l1-size-gb", "0.5", "--eviction-policy", "LRU", "--chunk-size", str(CHUNK_SIZE),
-            "--shm-name", self.pool,
+            "--shm-name", self.pool, "--server-module", json.dumps({"module_path": str(module)}),
+            "--runtime-plugin-locations", str(PLUGIN.relative_to(ROOT)),
         ]  # fmt: skip
-        self.process = subprocess.Popen(self.argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(self.argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT)
         self.url = f"tcp://127.0.0.1:{self.port}"
 
     def get(self, path):
@@ -160,6 +163,14 @@ class Server:
                 check(time.monotonic() < deadline, "the server did not become ready")
                 time.sleep(0.01)
 
+    def plugin(self):
+        return self.get("/status")["runtime_plugins"][0]
+
+    def plugin_lines(self):
+        self.log.seek(0)
+        lines = self.log.read().decode(errors="replace").splitlines()
+        return [line.split("LMCache INFO: ")[-1].rsplit(" (", 1)[0] for line in lines if f"[{PLUGIN.name}]" in line]
+
     @property
     def segment(self):
         return f"/dev/shm/lmcache_l1_pool_{self.pool}"
@@ -167,6 +178,45 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
+
+    def clean_up(self):
+        """After a step that failed; does nothing after a stop."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if os.path.exists(self.segment):
+            os.unlink(self.segment)
+
+
+def poll(condition, what):
+    deadline = time.monotonic() + 30
+    while not condition():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.01)
+
+
+def compile_module(folder):
+    """Builds the example as an author would, out of the tree, with what pkg-config says."""
+    finding = {**os.environ, "PKG_CONFIG_PATH": str(pathlib.Path(BINARY).parent)}
+    told = subprocess.run(["pkg-config", "--cflags", "lmcached"], env=finding, capture_output=True, text=True)
+    check(told.returncode == 0, f"pkg-config does not know lmcached: {told.stderr}")
+    module = pathlib.Path(folder) / "hello.so"
+    source = ROOT / "examples" / "hello_module" / "hello.c"
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-fPIC", "-shared", *shlex.split(told.stdout)]
+    done = subprocess.run([*command, "-o", str(module), str(source)], capture_output=True, text=True)
+    check(done.returncode == 0, f"the module does not compile:\n{done.stderr}")
+    return module
+
+
+def call_module(server, name):
+    """What `lmcached call URL METHOD PAYLOAD` prints."""
+    done = subprocess.run([BINARY, "call", server.url, "hello.greet", name], capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0, f"the call failed:\n{done.stderr}")
+    return done.stdout.strip()
+
+
+def alive(pid):
+    return os.path.exists(f"/proc/{pid}")
 
 
 def show_status(server):
@@ -190,7 +240,7 @@ def show_status(server):
 def story(server):
     step("Start the server")
     start = time.monotonic()
-    say(" ".join(os.path.basename(word) if word == BINARY else word for word in server.argv))
+    say(shlex.join(os.path.basename(word) if word == BINARY else word for word in server.argv))
     server.wait_ready()
     say(f"ready after {(time.monotonic() - start) * 1000:.0f} ms; pool {server.segment}")
     check(os.path.exists(server.segment), "there is no shared-memory pool")
@@ -256,12 +306,31 @@ def story(server):
         for worker in (shared, copying):
             worker.unregister()
 
+    step("Call a server module: examples/hello_module, 60 lines of C that the server loaded")
+    answer = call_module(server, "engine")
+    say(f"lmcached call {server.url} hello.greet engine")
+    say(f"-> {answer}")
+    check(answer == "Hello, engine", "the answer is wrong")
+    greetings = server.get("/status")["greetings"]
+    say(f"what it adds to /status: greetings {greetings}")
+    check(greetings == 1, "the module did not count the call")
+
+    step(f"A runtime plugin: {PLUGIN.name}, a script that the server started and watches")
+    poll(lambda: server.plugin()["state"] == "RUNNING", "the plugin does not run")
+    poll(lambda: any("Server: " in line for line in server.plugin_lines()), "the plugin said nothing")
+    plugin = server.plugin()
+    say(f"process {plugin['pid']}, {plugin['state']}; what it prints is in the server's log:")
+    for line in server.plugin_lines():
+        if "Config: " not in line:
+            say(line)
+
     step("Stop the server with SIGTERM")
     exit_status = server.stop()
     say(f"exit status {exit_status}")
     check(exit_status == 0, "the exit status is not 0")
     check(not os.path.exists(server.segment), "the pool was left behind")
-    say("its shared memory is gone")
+    check(not alive(plugin["pid"]), "the plugin was left behind")
+    say("its shared memory is gone, and so is the plugin")
 
 
 def lookup(client, worker, tokens, request_id):
@@ -293,9 +362,10 @@ def main():
         print(f"demo: there is no server at {BINARY}; run make first", file=sys.stderr)
         return 1
     print("lmcached demo: the KV cache of a prompt, stored once, loaded instead of computed again")
-    with tempfile.TemporaryFile() as log:
-        server = Server(log)
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as folder:
+        server = None
         try:
+            server = Server(log, compile_module(folder))
             story(server)
         except Exception as failure:
             print(f"\nFAILED: {failure if isinstance(failure, Failed) else repr(failure)}", file=sys.stderr)
@@ -303,11 +373,8 @@ def main():
             print("The server's log:\n" + log.read().decode(errors="replace"), file=sys.stderr)
             return 1
         finally:
-            if server.process.poll() is None:
-                server.process.kill()
-                server.process.wait()
-            if os.path.exists(server.segment):
-                os.unlink(server.segment)
+            if server is not None:
+                server.clean_up()
     print("\nAll steps held.")
     return 0
 
