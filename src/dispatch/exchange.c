@@ -103,7 +103,10 @@ static bool encode_negative(lmc_exchange *x, void *reply) {
     if (x->operation->negative == LMC_NEGATIVE_REPLY)
         lmc_reply_negative(x->operation, x->request, reply);
     if (x->operation->index == LMC_OP_server_module_call && x->text != NULL)
-        ((lmc_server_module_call_reply *)reply)->error = lmc_text(x->text);
+        ((lmc_server_module_call_reply *)reply)->error =
+            lmc_slice_is_utf8(lmc_text(x->text))
+                ? lmc_text(x->text)
+                : lmc_text("failed with a text that is not UTF-8");
     return x->door->encode(x, reply, LMC_OK) == LMC_OK;
 }
 

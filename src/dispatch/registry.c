@@ -86,6 +86,12 @@ static lmc_status check_owner(const lmc_handler *chain, const lmc_operation *ent
     return LMC_OK;
 }
 
+static void log_replaced(const lmc_handler *winner, const lmc_handler *other) {
+    if (winner->owner != other->owner)
+        LMC_INFO("%s replaces %s as the handler of '%s'", winner->owner, other->owner,
+                 winner->operation->name);
+}
+
 /* Later beats earlier among equals, outside beats built in. */
 static void insert(lmc_handler **chain, lmc_handler *handler) {
     lmc_handler **at = chain;
@@ -93,9 +99,10 @@ static void insert(lmc_handler **chain, lmc_handler *handler) {
         at = &(*at)->replaced;
     handler->replaced = *at;
     *at = handler;
-    if (at == chain && handler->replaced != NULL && handler->owner != handler->replaced->owner)
-        LMC_INFO("%s replaces %s as the handler of '%s'", handler->owner,
-                 handler->replaced->owner, handler->operation->name);
+    if (at != chain)
+        log_replaced(*chain, handler);
+    else if (handler->replaced != NULL)
+        log_replaced(handler, handler->replaced);
 }
 
 static lmc_status find_operation(const char *name, const char *owner,

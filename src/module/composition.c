@@ -124,15 +124,17 @@ static void forget(lmc_composition *c, lmc_module_own *own) {
         own->tidy(own);
 }
 
-static lmc_status explain(const lmc_module_class *class, lmc_status status,
+/* The failure of a hook, with the class's name before it unless the text begins with that. */
+static lmc_status explain(const lmc_module_class *class, const char *hook, lmc_status status,
                           const lmc_error *cause, lmc_error *error) {
-    if (status == LMC_DECLINED) {
-        LMC_DEBUG("%s is not loaded%s%s", class->name, cause->text[0] != '\0' ? ": " : "",
-                  cause->text);
-        return LMC_OK;
-    }
-    return lmc_error_set(error, status < 0 ? status : LMC_FAILED, "%s: %s", class->name,
-                         cause->text[0] != '\0' ? cause->text : lmc_status_name(status));
+    size_t size = strlen(class->name);
+    status = status < 0 ? status : LMC_FAILED;
+    if (cause->text[0] == '\0')
+        return lmc_error_set(error, status, "%s: %s: %s", class->name, hook,
+                             lmc_status_name(status));
+    if (strncmp(cause->text, class->name, size) == 0 && cause->text[size] == ':')
+        return lmc_error_set(error, status, "%s", cause->text);
+    return lmc_error_set(error, status, "%s: %s", class->name, cause->text);
 }
 
 static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) {
@@ -151,7 +153,11 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
     lmc_status status = class->create(&build, &self, &cause);
     if (status != LMC_OK) {
         forget(c, &record->own);
-        return explain(class, status, &cause, error);
+        if (status != LMC_DECLINED)
+            return explain(class, "create", status, &cause, error);
+        LMC_DEBUG("%s is not loaded%s%s", class->name, cause.text[0] != '\0' ? ": " : "",
+                  cause.text);
+        return LMC_OK;
     }
     if (self == NULL)
         self = &c->classes[index]; /* a module without state; NULL means not built */
@@ -281,9 +287,7 @@ lmc_status lmc_composition_register_zmq(lmc_composition *composition, lmc_regist
         lmc_lock_assert_none();
         status = module->class.register_zmq(module->self, &server, &cause);
         if (status != LMC_OK)
-            status = lmc_error_set(error, status < 0 ? status : LMC_FAILED, "%s: %s",
-                                   module->class.name,
-                                   cause.text[0] != '\0' ? cause.text : "register_zmq failed");
+            status = explain(&module->class, "register_zmq", status, &cause, error);
     }
     return status;
 }

@@ -12,9 +12,7 @@ lmc_status lmc_zmq_server_add_handler(lmc_zmq_server *server, const char *operat
                                       lmc_error *error) {
     lmc_operation entry = {.name = operation, .scheduling = scheduling, .handle = handle};
     if (operation == NULL || handle == NULL)
-        return lmc_error_set(error, LMC_INVALID,
-                             "%s: a handler needs an operation and a function",
-                             server->owner->name);
+        return lmc_error_set(error, LMC_INVALID, "a handler needs an operation and a function");
     return lmc_registry_set(server->registry, &entry, server->owner, error);
 }
 
