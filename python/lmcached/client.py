@@ -303,8 +303,9 @@ class Client:
         )
 
     def server_module_call(self, request: ServerModuleCallRequest) -> "Future[ServerModuleCallResponse]":
-        """Calls a method that a server module offers (the envelope)."""
-        return self.call("server_module_call", request.to_wire())
+        """Calls a method that a server module offers (the envelope). Requests of the package
+        lmcache, which plugin authors have, will do as well."""
+        return self.call("server_module_call", {"method": request.method, "payload": bytes(request.payload)})
 
     # ---- conveniences on top ----
 
