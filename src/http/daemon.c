@@ -20,7 +20,7 @@ static void fill_defaults(lmc_http_config *config) {
     if (config->body_limit == 0)
         config->body_limit = 1u << 20;
     if (config->connection_limit == 0)
-        config->connection_limit = 512;
+        config->connection_limit = 4096; /* idle ones must not keep probes out */
     if (config->idle_timeout_s == 0)
         config->idle_timeout_s = 30;
 }

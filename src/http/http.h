@@ -73,7 +73,7 @@ typedef struct lmc_http_config {
     bool metrics_only;            /* serves /metrics and nothing else (--no-http, D15) */
     bool run_script_enabled;      /* --run-script-api-enabled: 501 instead of the 404 text */
     size_t body_limit;            /* bytes of a request body; 0: 1 MiB */
-    unsigned connection_limit;    /* open connections; 0: 512 */
+    unsigned connection_limit;    /* open connections; 0: 4096 */
     unsigned idle_timeout_s;      /* a connection without traffic is closed; 0: 30 */
 } lmc_http_config;
 

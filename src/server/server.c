@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "modules/modules.h"
+#include "server/limits.h"
 #include "server/plugins.h"
 #include "server/state.h"
 #include "server/stop_signals.h"
@@ -111,7 +112,7 @@ static lmc_status start(lmc_server *server, lmc_error *error) {
         lmc_server_bind_http, start_core,           bind_requests,
         serve_requests,       lmc_server_open_http, lmc_server_start_plugins,
     };
-    lmc_status status = LMC_OK;
+    lmc_status status = lmc_descriptor_limit_raise(error);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == LMC_OK; i++)
         if (!lmc_stop_signals_pending())
             status = steps[i](server, error);
