@@ -122,7 +122,7 @@ static size_t watch_all(lmc_guardian *g) {
 static int64_t sooner(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int patience(const lmc_guardian *g) {
-    int64_t when = g->ending ? g->end_ns : INT64_MAX;
+    int64_t when = g->ending ? sooner(g->end_ns, g->nudge_ns) : INT64_MAX;
     if (g->full_ns != INT64_MAX)
         when = sooner(when, g->full_ns + BEHIND_NS);
     for (size_t i = 0; i < g->count; i++)
@@ -208,8 +208,12 @@ static void tear_down(lmc_guardian *g) {
 }
 
 int lmc_plugin_guardian_main(void) {
-    lmc_guardian g = {
-        .socket = -1, .signals = -1, .null_fd = -1, .end_ns = INT64_MAX, .full_ns = INT64_MAX};
+    lmc_guardian g = {.socket = -1,
+                      .signals = -1,
+                      .null_fd = -1,
+                      .end_ns = INT64_MAX,
+                      .nudge_ns = INT64_MAX,
+                      .full_ns = INT64_MAX};
     if (!set_up(&g) || !more_room(&g, 64)) {
         static const char text[] = "plugin-guardian is started by the server only\n";
         ssize_t told = write(STDERR_FILENO, text, sizeof text - 1);

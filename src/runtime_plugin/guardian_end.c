@@ -11,6 +11,7 @@
 #define ORPHAN_GRACE_NS (300 * LMC_NS_PER_MS)
 #define ORPHAN_LIMIT_NS (10 * LMC_NS_PER_S) /* some wait for a disk that never answers */
 #define KILL_ROUNDS 50                      /* without a pause between them */
+#define NUDGE_NS (LMC_NS_PER_S / 4)
 #define KILL_AGAIN_NS (10 * LMC_NS_PER_MS)
 
 /* ---- reaping ---- */
@@ -58,18 +59,23 @@ static bool is_plugin_group(const lmc_guardian *g, pid_t group) {
     return false;
 }
 
-/* Plugins' groups at one blow, everything else one by one. */
-static void signal_all(lmc_guardian *g, int number) {
+/* What no living plugin's group has, one by one. */
+static void signal_left(lmc_guardian *g, int number) {
     lmc_processes all;
-    for (size_t i = 0; i < g->count; i++)
-        if (g->plugins[i] != NULL && g->plugins[i]->pid > 0)
-            kill(-g->plugins[i]->group, number);
     if (lmc_process_descendants(getpid(), &all) != LMC_OK)
         return;
     for (size_t i = 0; i < all.count; i++)
         if (!all.items[i].is_zombie && !is_plugin_group(g, all.items[i].group))
             lmc_process_signal(&all.items[i], number);
     lmc_processes_fini(&all);
+}
+
+/* Plugins' groups at one blow, then everything else. */
+static void signal_all(lmc_guardian *g, int number) {
+    for (size_t i = 0; i < g->count; i++)
+        if (g->plugins[i] != NULL && g->plugins[i]->pid > 0)
+            kill(-g->plugins[i]->group, number);
+    signal_left(g, number);
 }
 
 /* Again and again, since what is killed may have forked meanwhile. True: all are gone. */
@@ -90,6 +96,7 @@ void lmc_guardian_begin_end(lmc_guardian *g) {
         return;
     g->ending = true;
     g->end_ns = now + g->grace_ns;
+    g->nudge_ns = now + NUDGE_NS;
     for (size_t i = 0; i < g->count; i++)
         if (g->plugins[i] != NULL)
             lmc_supervisor_stop(&g->plugins[i]->supervisor, false, now);
@@ -124,6 +131,11 @@ void lmc_guardian_tick_end(lmc_guardian *g, int64_t now) {
         g->killed = true;
         gone = kill_rounds(g);
         g->end_ns = now + KILL_AGAIN_NS;
+    }
+    if (!gone && !g->killed && now >= g->nudge_ns) {
+        signal_left(g, SIGTERM); /* a shell that was just forking loses the first one */
+        g->nudge_ns = g->nudged ? INT64_MAX : now + 3 * NUDGE_NS;
+        g->nudged = true;
     }
     g->finished = gone;
 }

@@ -12,6 +12,10 @@
 #include "runtime_plugin/guardian_state.h"
 
 #define LOOK_NS (LMC_NS_PER_S / 20)
+/* At these looks what outlived its leader hears SIGTERM again: a shell that was just forking
+ * loses the first one. */
+#define NUDGE_FIRST 5
+#define NUDGE_LAST 20
 
 static double seconds(int64_t ns) { return (double)ns / (double)LMC_NS_PER_S; }
 
@@ -280,6 +284,7 @@ void lmc_guarded_exited(lmc_guarded *p, int wait_status) {
     }
     after_exit(p, code != 0);
     p->look_ns = lmc_now(&lmc_system_clock);
+    p->looks = 0;
     if (p->guardian->ending) /* what is left is looked for once, for all plugins */
         lmc_supervisor_emptied(&p->supervisor, p->look_ns);
 }
@@ -300,8 +305,12 @@ static void look(lmc_guarded *p, int64_t now) {
     if (p->supervisor.state != LMC_PLUGIN_STOPPING || p->pid != 0 || now < p->look_ns)
         return;
     p->look_ns = now + LOOK_NS;
-    if (lmc_guarded_left(p))
+    if (lmc_guarded_left(p)) {
+        p->looks++;
+        if (p->looks == NUDGE_FIRST || p->looks == NUDGE_LAST)
+            signal_all(p, SIGTERM);
         return;
+    }
     p->group = 0;
     lmc_guarded_obey(p, lmc_supervisor_emptied(&p->supervisor, now));
 }

@@ -42,6 +42,7 @@ typedef struct lmc_guarded {
     int ready_fd;      /* -1: none */
     bool launch_failed, told_kill;
     int64_t look_ns; /* when to look whether a stopped run is gone; INT64_MAX: never */
+    int looks;       /* since its process ended */
     lmc_capture *captures;
     double line_tokens, byte_tokens;
     int64_t tokens_ns;
@@ -60,9 +61,10 @@ typedef struct lmc_guardian {
     char *config, *role, *token; /* of settings */
     char *folder, *config_file;  /* NULL: none */
     int64_t grace_ns;
-    int64_t full_ns; /* since when the outbox has been full; INT64_MAX: it is not */
-    int64_t end_ns;  /* while ending: when what is left is killed; INT64_MAX: not ending */
-    bool settled, ending, killed, finished;
+    int64_t full_ns;  /* since when the outbox has been full; INT64_MAX: it is not */
+    int64_t end_ns;   /* while ending: when what is left is killed; INT64_MAX: not ending */
+    int64_t nudge_ns; /* while ending: when what is left is asked again */
+    bool settled, ending, nudged, killed, finished;
     struct pollfd *polled;
     size_t polled_capacity;
 } lmc_guardian;

@@ -10,6 +10,7 @@ from house import poll_until
 from plugin_house import PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state, zombies
 
 SOAK = bool(os.environ.get("LMC_SOAK"))
+ASAN = os.environ.get("LMC_HOUSE") == "asan"
 
 HOSTILE = {
     "no_newline.py": "import sys\nsys.stdout.write('z' * 5_000_000); sys.stdout.flush()\nimport time; time.sleep(1000)\n",
@@ -86,16 +87,20 @@ def test_a_directory_of_hostile_plugins(server, hostile):
     after = [resident_kib(one.process.pid), resident_kib(guardian)]
     print(f"slowest pair of requests {slowest * 1000:.1f} ms; KiB {before} -> {after}")
     assert slowest < 5
-    assert all(later - earlier < 8192 for earlier, later in zip(before, after)), (before, after)
+    if not ASAN:  # which keeps freed memory
+        assert all(later - earlier < 8192 for earlier, later in zip(before, after)), (before, after)
     assert max(map(len, one.log().split("\n"))) < 70_000
     assert all(len(line) <= 65536 + 8 for line in lines_of(one, "not_text.py"))
     assert plugin(one, "closes.py")["state"] == "RUNNING" and plugin(one, "signals_parent.py")["state"] == "RUNNING"
     assert plugin(one, "loud.py")["dropped_lines"] >= dropped_of(one, "loud.py")
     everybody = list(descendants(one.process.pid))
     assert len(everybody) > 55
+    one.close_clients()
     start = time.monotonic()
-    one.judge(calm=False)
+    assert one.stop() == 0
+    print(f"ended after {time.monotonic() - start:.2f} s, grace 1 s")
     assert time.monotonic() - start < 8
+    one.judge()
     for name in ("stubborn.py", "loud.py", "closes.py", "no_newline.py"):
         assert re.search(rf"Runtime plugin {re.escape(name)} exited with code -\d+", one.log()), name
     poll_until(lambda: not any(map(alive, everybody)), "an end of everything", 5)
@@ -152,6 +157,7 @@ def test_many_starts_and_stops_leak_nothing(server, tmp_path):
     guardian = one.status()["plugin_guardian"]
 
     def held():
+        time.sleep(0.1)  # the connection of the last question goes
         return (
             one.descriptors(), len(os.listdir(f"/proc/{guardian}/fd")), len(os.listdir(f"/proc/{one.process.pid}/task")),
             len(os.listdir(f"/proc/{guardian}/task")), len(folder.processes()), len(zombies(one.process.pid)),
@@ -171,7 +177,7 @@ def test_many_starts_and_stops_leak_nothing(server, tmp_path):
         cycle()
     wait_state(one, "short.sh", "RUNNING")
     poll_until(lambda: held() == before, f"as before: {before}, {held()}", 10)
-    assert resident_kib(guardian) - memory < 2048
+    assert ASAN or resident_kib(guardian) - memory < 2048
 
 
 def test_servers_come_and_go_without_a_trace(server, tmp_path):
