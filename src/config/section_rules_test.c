@@ -152,8 +152,6 @@ static void what_is_not_built_is_refused_by_name(void **state) {
         {{LMC_L1, "--enable-l1-cache-download"}, "--enable-l1-cache-download is not built yet"},
         {{LMC_L1, "--run-script-api-enabled"}, "--run-script-api-enabled is not built yet"},
         {{LMC_L1, "--enable-extra-logging"}, "--enable-extra-logging is not built yet"},
-        {{LMC_L1, "--server-module", "{\"module_path\":\"./echo\"}"},
-         "--server-module ./echo: native modules are not built yet"},
     };
     LMC_CASES(cases, LMC_INVALID);
 }
