@@ -112,6 +112,6 @@ def error_of(log):
 
 
 __all__ = [
-    "KIT", "ROOT", "SOURCES", "Trace", "answer", "broken", "build", "envelope", "error_of", "failed_start", "flags",
+    "COMPILER", "KIT", "ROOT", "SOURCES", "Trace", "answer", "broken", "build", "envelope", "error_of", "failed_start", "flags",
     "msgpack", "probe", "run_cli", "spec",
 ]  # fmt: skip

@@ -9,6 +9,8 @@
  *   -DSAME_METHOD                           it offers one method under a name without its
  * prefix
  *
+ *   -DNO_AWKWARD_METHODS                    none that completes a call never, or twice
+ *
  * {"trace": FILE}  a line is appended for everything that happens
  * {"create": "fail" | "silent" | "decline" | "require" (with "class")}
  * {"status": "fail" | "hang" | "junk" | "open" | "key" | "sick"}, {"close": "hang"}
@@ -16,7 +18,7 @@
  * "fail"}
  * {"override": "forward" | "after" | "answer" | "fail" | "never" | "sleep"}
  * {"drop": "hang"}, {"touch": "hang"}, {"reap": ID}
- * {"subscribe": EVENT}, {"leave_object": true}
+ * {"subscribe": EVENT}, {"leave_object": true}, {"leak": true}
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -45,7 +47,7 @@ typedef struct probe {
     char create[32], status[32], close[32], registrar[32], override[32], drop[32], touch[32];
     char class_name[64], event[64];
     int64_t reap;
-    bool leave_object;
+    bool leave_object, leak;
     atomic_llong calls, events, afters;
     lmc_metric *seen;
 } probe;
@@ -103,6 +105,8 @@ static lmc_status read_config(lmc_build *build, probe *p, lmc_error *error) {
         status = lmc_build_config_int(build, "reap", &p->reap, error);
     if (status == LMC_OK)
         status = lmc_build_config_bool(build, "leave_object", &p->leave_object, error);
+    if (status == LMC_OK)
+        status = lmc_build_config_bool(build, "leak", &p->leak, error);
     return status;
 }
 
@@ -147,6 +151,8 @@ static lmc_status create(lmc_build *build, void **self, lmc_error *error) {
     p->context = lmc_build_context(build);
     lmc_status status = read_config(build, p, error);
     say(p, "create");
+    if (p->leak && dup(2) < 0)
+        status = LMC_FAILED;
     if (status == LMC_OK)
         status = construct(build, p, error);
     if (status != LMC_OK)
@@ -270,13 +276,13 @@ static void handle_thread(void *self, lmc_call *call) {
     answer(call, text);
 }
 
-static void handle_twice(void *self, lmc_call *call) {
+__attribute__((unused)) static void handle_twice(void *self, lmc_call *call) {
     (void)self;
     answer(call, "once");
     lmc_complete(call, LMC_OK);
 }
 
-static void handle_never(void *self, lmc_call *call) {
+__attribute__((unused)) static void handle_never(void *self, lmc_call *call) {
     (void)self;
     (void)call;
 }
@@ -383,7 +389,10 @@ static const lmc_envelope envelopes[] = {
     {PREFIX ".echo", handle_echo, {0}},     {PREFIX ".fail", handle_fail, {0}},
     {PREFIX ".silent", handle_silent, {0}}, {PREFIX ".strange", handle_strange, {0}},
     {PREFIX ".sleep", handle_sleep, {0}},   {PREFIX ".thread", handle_thread, {0}},
+
+#ifndef NO_AWKWARD_METHODS
     {PREFIX ".twice", handle_twice, {0}},   {PREFIX ".never", handle_never, {0}},
+#endif
     {PREFIX ".later", handle_later, {0}},   {PREFIX ".connection", handle_connection, {0}},
     {PREFIX ".lend", handle_lend, {0}},     {PREFIX ".cache", handle_cache, {0}},
     {PREFIX ".clear", handle_clear, {0}},   {PREFIX ".publish", handle_publish, {0}},
