@@ -1,6 +1,7 @@
 #include "pyhost/python.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,7 +32,16 @@ void lmc_py_adopt_main(void) {
     pthread_atfork(NULL, NULL, note_fork);
 }
 
+/* Threads of the server block signals, and what Python starts there would inherit that: a child
+ * could not be stopped. The server's handlers may run on any thread. */
+static void unblock_signals(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
 static bool make_state(void) {
+    unblock_signals();
     own = PyThreadState_New(interpreter);
     if (own != NULL)
         pthread_setspecific(at_thread_end, own);

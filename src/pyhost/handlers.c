@@ -204,7 +204,9 @@ static outcome call_function(lmc_py_module *module, const lmc_py_handler *handle
 
 void lmc_py_handle_operation(void *self, lmc_call *call) {
     lmc_py_module *module = self;
-    const lmc_operation_def *operation = lmc_call_exchange(call)->operation;
+    /* By our own table, whose messages the types are kept for. */
+    const lmc_operation_def *operation =
+        lmc_operation_at(lmc_call_exchange(call)->operation->index);
     outcome end = {.status = LMC_NOT_FOUND};
     if (lmc_py_enter()) {
         connection = lmc_call_exchange(call)->peer->id;

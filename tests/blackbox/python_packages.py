@@ -1,0 +1,86 @@
+"""Server modules in Python for tests of the host: packages written by the test that uses them."""
+
+import os
+import pathlib
+import re
+import textwrap
+
+import pytest
+
+from house import BINARY
+
+HOST = pathlib.Path(BINARY).parent / "lmcached-pyhost.so"
+
+needs_host = pytest.mark.skipif(
+    not HOST.exists() and not list(pathlib.Path(BINARY).parent.glob("../lib*/**/lmcached-pyhost.so")),
+    reason="the Python host is not built",
+)
+
+TRACEBACK = r"\(python:0:lmcache\."  # lines of one, for Server.allow()
+
+# What every module has; a test adds what it is about. `trace(...)` writes a line that the test reads.
+HEAD = '''
+import os, sys, threading, time
+from lmcache.v1.multiprocess.engine_module import DiscoverableModule
+from lmcache.v1.multiprocess.ext_server_module import server_module_handler
+from lmcache.v1.multiprocess.request_handler import HandlerType, request_handler
+from lmcache.v1.multiprocess.modules.lookup import LookupModule
+from lmcache.v1.multiprocess.modules.management import ManagementModule
+
+def trace(*words):
+    with open(os.environ["TRACE"], "a") as out:
+        out.write(" ".join(map(str, words)) + "\\n")
+
+class Base(DiscoverableModule):
+    def __init__(self, build_ctx):
+        self.build_ctx, self._context = build_ctx, build_ctx.engine_context
+    @property
+    def context(self):
+        return self._context
+    def report_status(self):
+        return {}
+    def close(self):
+        trace("close", type(self).__name__)
+
+def made(cls, build_ctx):
+    trace("create", cls.__name__)
+    return cls(build_ctx)
+'''
+
+
+class Packages:
+    """A folder on PYTHONPATH with the packages of one test."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(exist_ok=True)
+        self.trace_path = self.folder / "trace"
+
+    def write(self, name, source, head=HEAD):
+        path = self.folder / f"{name.replace('.', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(head + textwrap.dedent(source))
+        return name
+
+    def one_class(self, body, name="Probe", create="return made(cls, build_ctx)", module="probe", more=""):
+        """A module with one class; `body` are its members, `more` stands before it."""
+        source = textwrap.dedent(more) + f"\nclass {name}(Base):\n    @classmethod\n    def create(cls, build_ctx):\n"
+        source += textwrap.indent(textwrap.dedent(create), " " * 8) + "\n"
+        source += textwrap.indent(textwrap.dedent(body), " " * 4)
+        return self.write(module, source)
+
+    def environment(self, **more):
+        kept = {name: "" for name in ("VIRTUAL_ENV", "PYTHONHOME") if name in os.environ}
+        return {**kept, "PYTHONPATH": str(self.folder), "TRACE": str(self.trace_path), **more}
+
+    def lines(self):
+        return self.trace_path.read_text().splitlines() if self.trace_path.exists() else []
+
+    def of(self, what):
+        """What was traced under one word."""
+        return [line.partition(" ")[2] for line in self.lines() if line.split(" ", 1)[0] == what]
+
+
+def texts(log, level="ERROR"):
+    """The messages of one level in a log."""
+    return [m.group(1) for m in re.finditer(rf"LMCache {level}: (.*) \([^()]*:\d+:[^()]*\)$", log, re.M)]
