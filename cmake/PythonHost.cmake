@@ -35,4 +35,4 @@ add_custom_command(TARGET lmcached-pyhost POST_BUILD
     WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
 
 include(GNUInstallDirs)
-install(TARGETS lmcached-pyhost LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lmcached)
+install(TARGETS lmcached-pyhost LIBRARY DESTINATION lib/lmcached)
