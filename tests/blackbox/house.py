@@ -70,7 +70,7 @@ class Reply:
 class Server:
     """One server process. Stopped and judged by the fixture."""
 
-    def __init__(self, log_path, flags, *, port=None, http_port=None, environment=None, command="server"):
+    def __init__(self, log_path, flags, *, port=None, http_port=None, environment=None, command="server", launcher=()):
         self.log_path = log_path
         self.flags = list(flags)
         ports = free_ports(2)
@@ -83,6 +83,7 @@ class Server:
         self.baseline = None
         self._environment = dict(environment or {})
         self._command = command
+        self._launcher = list(launcher)  # a program that becomes the server: prlimit, unshare ...
         self.process = None
 
     @property
@@ -91,7 +92,7 @@ class Server:
 
     def argv(self):
         return [
-            BINARY, self._command, "--host", "127.0.0.1", "--port", str(self.port),
+            *self._launcher, BINARY, self._command, "--host", "127.0.0.1", "--port", str(self.port),
             "--http-host", "127.0.0.1", "--http-port", str(self.http_port), *self.flags,
         ]  # fmt: skip
 

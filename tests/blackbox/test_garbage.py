@@ -11,6 +11,7 @@ import pytest
 import zmq
 from garbage import Mutator, bases
 from house import INSTANCE, key_map, lookup_key, poll_until
+from zmtp import GREETING, READY
 from observe import SANITIZER, SOAK, anonymous_bytes, expect_back, footprint, settled
 
 MIB = 1 << 20
@@ -168,8 +169,6 @@ def is_shown_out(stranger):
     return True
 
 
-GREETING = b"\xff" + b"\0" * 7 + b"\x01\x7f\x03\x00" + b"NULL" + b"\0" * 16 + b"\0" + b"\0" * 31
-READY = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
 TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + os.urandom(180)
 STRANGERS = {
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -183,7 +182,7 @@ STRANGERS = {
     "a greeting and no more": GREETING,
     "another mechanism": GREETING.replace(b"NULL\0\0\0\0", b"CURVE\0\0\0"),
     "an endless frame instead of READY": GREETING + b"\x06" + b"\xff" * 8,
-    "a READY with lying lengths": GREETING + b"\x04\x19\x05READY\x0bSocket-Type\xff\xff\xff\xffDEALER",
+    "a READY with lying lengths": GREETING + b"\x04\x1c\x05READY\x0bSocket-Type\xff\xff\xff\xffDEALER",
     "old version": b"\x01\x00",
 }
 

@@ -9,7 +9,7 @@ import struct
 import msgpack
 
 GREETING = b"\xff" + b"\0" * 7 + b"\x01\x7f\x03\x00" + b"NULL" + b"\0" * 16 + b"\0" + b"\0" * 31
-READY = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
+READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
 MORE, LONG, COMMAND = 1, 2, 4
 
 

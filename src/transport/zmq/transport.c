@@ -17,6 +17,7 @@
 #define FLUSH_MS 500        /* at the end, for replies not sent yet */
 #define BACKLOG 1024
 #define TIDY_NS (2 * LMC_NS_PER_S)
+#define LIBRARY_THREADS 2 /* libzmq's I/O thread and reaper */
 
 /* ---- create ---- */
 
@@ -75,7 +76,32 @@ static lmc_status open_monitor(lmc_zmq_transport *transport, lmc_error *error) {
     return lmc_zmq_monitor_create(&options, &transport->monitor, error);
 }
 
+static void pass_gate(void *arg) {
+    lmc_lock *gate = arg;
+    lmc_lock_take(gate);
+    lmc_lock_drop(gate);
+}
+
+/* libzmq aborts when it cannot start its threads; so what stands in their way is found out by
+ * starting as many, all at a time. */
+static lmc_status check_room_for_threads(lmc_error *error) {
+    lmc_lock gate;
+    lmc_thread threads[LIBRARY_THREADS] = {0};
+    lmc_status status = LMC_OK;
+    lmc_lock_init(&gate, LMC_RANK_TRANSPORT, "zmq gate");
+    lmc_lock_take(&gate);
+    for (size_t i = 0; i < LIBRARY_THREADS && status == LMC_OK; i++)
+        status = lmc_thread_start(&threads[i], "ZMQ", pass_gate, &gate, error);
+    lmc_lock_drop(&gate);
+    for (size_t i = 0; i < LIBRARY_THREADS; i++)
+        lmc_thread_join(&threads[i]);
+    lmc_lock_fini(&gate);
+    return status;
+}
+
 static lmc_status open_router(lmc_zmq_transport *transport, lmc_error *error) {
+    if (check_room_for_threads(error) != LMC_OK)
+        return LMC_FAILED;
     transport->context = zmq_ctx_new();
     if (transport->context != NULL)
         transport->router = zmq_socket(transport->context, ZMQ_ROUTER);
