@@ -10,6 +10,9 @@
 #include <emmintrin.h>
 
 #define LINE 64
+#define PAGE 4096
+#define PAGES_AT_ONCE 4
+#define AHEAD 128
 
 static void stream_line(uint8_t *to, const uint8_t *from) {
     __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
@@ -22,11 +25,22 @@ static void stream_line(uint8_t *to, const uint8_t *from) {
     _mm_stream_si128((__m128i *)(void *)(to + 48), d);
 }
 
+/* Line by line on several pages: while one waits for memory, the others go on. */
+static void stream_pages(uint8_t *to, const uint8_t *from) {
+    for (size_t at = 0; at < PAGE; at += LINE) {
+        for (size_t page = 0; page < (size_t)PAGES_AT_ONCE * PAGE; page += PAGE) {
+            _mm_prefetch((const char *)from + page + at + AHEAD, _MM_HINT_T0);
+            stream_line(to + page + at, from + page + at);
+        }
+    }
+}
+
 /* Whole lines, so that no write waits for another half; the ends as usual. */
 static void stream(uint8_t *to, const uint8_t *from, size_t size) {
-    size_t head = (LINE - (uintptr_t)to % LINE) % LINE;
-    memcpy(to, from, head);
-    size_t at = head;
+    size_t at = (LINE - (uintptr_t)to % LINE) % LINE;
+    memcpy(to, from, at);
+    for (; at + PAGES_AT_ONCE * PAGE + AHEAD <= size; at += (size_t)PAGES_AT_ONCE * PAGE)
+        stream_pages(to + at, from + at);
     for (; at + LINE <= size; at += LINE)
         stream_line(to + at, from + at);
     _mm_sfence(); /* visible before anything that says so */
