@@ -90,7 +90,7 @@ static void fake_open(fake_server *server) {
     assert_int_equal(lmc_registry_create(&server->registry, NULL), LMC_OK);
 }
 
-static void fake_add(fake_server *server, const lmc_operation *operations, void *self,
+static inline void fake_add(fake_server *server, const lmc_operation *operations, void *self,
                      bool outside) {
     assert_int_equal(lmc_registry_add(server->registry, operations, self,
                                       outside ? "OutsideModule" : "BuiltInModule", outside,

@@ -1,0 +1,271 @@
+#include "observe/events.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "support/alloc_fault.h"
+
+#define WAIT_NS (20 * LMC_NS_PER_S)
+
+typedef struct listener {
+    _Atomic int64_t count, sum;
+    atomic_bool block, entered;
+} listener;
+
+static void pause_a_moment(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
+
+static void receive(void *arg, const lmc_event *event) {
+    listener *l = arg;
+    int64_t value = 0;
+    atomic_store(&l->entered, true);
+    while (atomic_load(&l->block))
+        pause_a_moment();
+    lmc_event_int(event, "value", &value);
+    atomic_fetch_add(&l->sum, value);
+    atomic_fetch_add(&l->count, 1);
+}
+
+static void await(listener *l, int64_t count) {
+    while (atomic_load(&l->count) < count)
+        pause_a_moment();
+}
+
+static lmc_events *open_bus(size_t queue_max) {
+    lmc_events *events;
+    assert_int_equal(lmc_events_create(queue_max, &events, NULL), LMC_OK);
+    return events;
+}
+
+static void publish(lmc_events *events, const char *name, int64_t value) {
+    lmc_event *event = lmc_events_begin(events, name, lmc_text("session"));
+    lmc_event_put_int(event, "value", value);
+    lmc_event_publish(event);
+}
+
+static void close_bus(lmc_events *events) {
+    assert_true(lmc_events_stop(events, WAIT_NS));
+    lmc_events_destroy(events);
+}
+
+static void subscribers_get_what_they_asked_for_in_order(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener apples = {0}, pears = {0};
+    assert_int_equal(lmc_events_subscribe(events, "A", "apple", receive, &apples, NULL),
+                     LMC_OK);
+    assert_int_equal(lmc_events_subscribe(events, "B", "pear", receive, &pears, NULL), LMC_OK);
+    assert_int_equal(lmc_events_subscribe(events, "B", "apple", receive, &pears, NULL), LMC_OK);
+    publish(events, "apple", 1);
+    publish(events, "pear", 10);
+    publish(events, "plum", 100);
+    await(&pears, 2);
+    assert_int_equal(atomic_load(&apples.sum), 1);
+    assert_int_equal(atomic_load(&pears.sum), 11);
+    close_bus(events);
+}
+
+static void an_event_that_nobody_wants_is_not_made(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener l = {0};
+    assert_null(lmc_events_begin(events, "apple", (lmc_slice){0}));
+    assert_int_equal(lmc_events_subscribe(events, "A", "pear", receive, &l, NULL), LMC_OK);
+    assert_null(lmc_events_begin(events, "apple", (lmc_slice){0}));
+    assert_null(lmc_events_begin(NULL, "apple", (lmc_slice){0}));
+    lmc_event_put_int(NULL, "value", 1); /* all accept none */
+    lmc_event_publish(NULL);
+    close_bus(events);
+}
+
+static void check_members(void *arg, const lmc_event *event) {
+    int64_t number = 0;
+    double real = 0;
+    lmc_slice text = {0};
+    assert_string_equal(lmc_event_name(event), "all");
+    assert_true(lmc_slice_is(lmc_event_session(event), "session"));
+    assert_true(lmc_event_time_ns(event) > 0);
+    assert_true(lmc_event_int(event, "number", &number) && number == -5);
+    assert_true(lmc_event_real(event, "real", &real) && real == 0.5);
+    assert_true(lmc_event_text(event, "text", &text) && lmc_slice_is(text, "three"));
+    assert_false(lmc_event_int(event, "text", &number)); /* another type */
+    assert_false(lmc_event_int(event, "nothing", &number));
+    assert_int_equal(number, -5);
+    atomic_fetch_add(&((listener *)arg)->count, 1);
+}
+
+static void members_have_their_types(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener l = {0};
+    assert_int_equal(lmc_events_subscribe(events, "A", "all", check_members, &l, NULL), LMC_OK);
+    lmc_event *event = lmc_events_begin(events, "all", lmc_text("session"));
+    lmc_event_put_int(event, "number", -5);
+    lmc_event_put_real(event, "real", 0.5);
+    lmc_event_put_text(event, "text", lmc_text("three"));
+    for (int i = 0; i < 40; i++) /* more than there is room for */
+        lmc_event_put_int(event, "more", i);
+    lmc_event_publish(event);
+    await(&l, 1);
+    close_bus(events);
+}
+
+static void the_newest_are_dropped_and_counted_when_the_queue_is_full(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(4);
+    lmc_events_report report;
+    listener l = {.block = true};
+    lmc_log_set_level("lmcache", LMC_LOG_CRITICAL);
+    assert_int_equal(lmc_events_subscribe(events, "A", "apple", receive, &l, NULL), LMC_OK);
+    publish(events, "apple", 1);
+    while (!atomic_load(&l.entered))
+        pause_a_moment();
+    for (int i = 0; i < 10; i++)
+        publish(events, "apple", 1000);
+    lmc_events_report_get(events, &report);
+    assert_int_equal(report.dropped, 6);
+    assert_int_equal(report.queued, 4);
+    atomic_store(&l.block, false);
+    await(&l, 5);
+    assert_int_equal(atomic_load(&l.sum), 4001);
+    close_bus(events);
+    lmc_log_set_level("lmcache", LMC_LOG_INFO);
+}
+
+static void a_stop_delivers_what_waits_and_ends_the_rest(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener l = {0};
+    assert_int_equal(lmc_events_subscribe(events, "A", "apple", receive, &l, NULL), LMC_OK);
+    for (int i = 0; i < 50; i++)
+        publish(events, "apple", 1);
+    assert_true(lmc_events_stop(events, WAIT_NS));
+    assert_int_equal(atomic_load(&l.count), 50);
+    publish(events, "apple", 1);
+    assert_int_equal(atomic_load(&l.count), 50);
+    lmc_events_destroy(events);
+}
+
+static void a_subscriber_that_hangs_is_named_and_waited_for_no_longer(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener l = {.block = true};
+    lmc_log_set_level("lmcache", LMC_LOG_CRITICAL);
+    assert_int_equal(lmc_events_subscribe(events, "Stuck", "apple", receive, &l, NULL), LMC_OK);
+    publish(events, "apple", 1);
+    while (!atomic_load(&l.entered))
+        pause_a_moment();
+    assert_false(lmc_events_stop(events, LMC_NS_PER_MS));
+    assert_true(lmc_events_is_in(events, "Stuck"));
+    assert_false(lmc_events_is_in(events, "Other"));
+    lmc_events_destroy(events); /* keeps it */
+    atomic_store(&l.block, false);
+    close_bus(events);
+    lmc_log_set_level("lmcache", LMC_LOG_INFO);
+}
+
+static void a_dropped_owner_hears_nothing_more(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener gone = {0}, stays = {0};
+    assert_int_equal(lmc_events_subscribe(events, "Gone", "apple", receive, &gone, NULL),
+                     LMC_OK);
+    assert_int_equal(lmc_events_subscribe(events, "Stays", "apple", receive, &stays, NULL),
+                     LMC_OK);
+    publish(events, "apple", 1);
+    await(&stays, 1);
+    lmc_events_drop(events, "Gone", WAIT_NS);
+    publish(events, "apple", 1);
+    await(&stays, 2);
+    assert_int_equal(atomic_load(&gone.count), 1);
+    close_bus(events);
+}
+
+typedef struct producer {
+    lmc_events *events;
+    lmc_thread thread;
+} producer;
+
+static void produce(void *arg) {
+    for (int i = 0; i < 2000; i++)
+        publish(((producer *)arg)->events, "apple", 1);
+}
+
+static void many_producers_lose_nothing_uncounted(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(64);
+    lmc_events_report report;
+    listener l = {0};
+    producer producers[4] = {
+        {.events = events}, {.events = events}, {.events = events}, {.events = events}};
+    lmc_log_set_level("lmcache", LMC_LOG_CRITICAL);
+    assert_int_equal(lmc_events_subscribe(events, "A", "apple", receive, &l, NULL), LMC_OK);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(
+            lmc_thread_start(&producers[i].thread, "producer", produce, &producers[i], NULL),
+            LMC_OK);
+    for (size_t i = 0; i < 4; i++)
+        lmc_thread_join(&producers[i].thread);
+    assert_true(lmc_events_stop(events, WAIT_NS));
+    lmc_events_report_get(events, &report);
+    assert_int_equal(report.delivered + report.dropped, 8000);
+    assert_int_equal(atomic_load(&l.count), report.delivered);
+    lmc_events_destroy(events);
+    lmc_log_set_level("lmcache", LMC_LOG_INFO);
+}
+
+static void without_a_bus_everything_is_accepted(void **state) {
+    (void)state;
+    lmc_events_report report;
+    assert_int_equal(lmc_events_subscribe(NULL, "A", "apple", receive, NULL, NULL),
+                     LMC_DECLINED);
+    assert_true(lmc_events_stop(NULL, 0));
+    lmc_events_drop(NULL, "A", 0);
+    lmc_events_destroy(NULL);
+    lmc_events_report_get(NULL, &report);
+    assert_int_equal(report.queued, 0);
+}
+
+static void failed_allocations_lose_the_event_only(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 12; i++) {
+        lmc_events *events = open_bus(10);
+        listener l = {0};
+        lmc_error error = LMC_ERROR_INIT;
+        lmc_fault_arm(i + 1, false);
+        lmc_status status = lmc_events_subscribe(events, "A", "apple", receive, &l, &error);
+        lmc_event *event = lmc_events_begin(events, "apple", lmc_text("session"));
+        lmc_event_put_text(event, "text", lmc_text("0123456789012345678901234567890123456789"));
+        lmc_event_publish(event);
+        lmc_fault_disarm();
+        if (status != LMC_OK)
+            assert_null(event);
+        close_bus(events);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(subscribers_get_what_they_asked_for_in_order),
+        cmocka_unit_test(an_event_that_nobody_wants_is_not_made),
+        cmocka_unit_test(members_have_their_types),
+        cmocka_unit_test(the_newest_are_dropped_and_counted_when_the_queue_is_full),
+        cmocka_unit_test(a_stop_delivers_what_waits_and_ends_the_rest),
+        cmocka_unit_test(a_subscriber_that_hangs_is_named_and_waited_for_no_longer),
+        cmocka_unit_test(a_dropped_owner_hears_nothing_more),
+        cmocka_unit_test(many_producers_lose_nothing_uncounted),
+        cmocka_unit_test(without_a_bus_everything_is_accepted),
+        cmocka_unit_test(failed_allocations_lose_the_event_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
