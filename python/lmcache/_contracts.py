@@ -192,7 +192,18 @@ def _first_layout(value: Any) -> Any:
     return next(iter(value.values()), None) if isinstance(value, dict) else value
 
 
+def _message(name: str) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        return message_types[name](value) if isinstance(value, dict) else value
+
+    return convert
+
+
 _CONVERSIONS: Dict[Any, Callable[[Any], Any]] = {
+    custom_types.RegisterEngineDrivenContextPayload: _message(
+        "register_kv_cache_engine_driven_context_request"
+    ),
+    server_module.ServerModuleCallRequest: _message("server_module_call_request"),
     _plain(List[custom_types.DeviceIPCWrapper]): _wrappers,
     EngineType: _engine_type,
     custom_types.SessionEndInfo: _end_info,

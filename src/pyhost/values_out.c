@@ -37,10 +37,10 @@ bool lmc_py_set_message_types(PyObject *given) {
     return true;
 }
 
-/* Takes over `plain`. */
+/* Takes over `plain`. By name: the server's tables and the host's own are not the same ones. */
 static PyObject *as_type(const lmc_message_def *message, PyObject *plain) {
     for (size_t i = 0; plain != NULL && i < type_count; i++) {
-        if (types[i].message != message)
+        if (strcmp(types[i].message->name, message->name) != 0)
             continue;
         PyObject *typed = PyObject_CallOneArg(types[i].factory, plain);
         Py_DECREF(plain);

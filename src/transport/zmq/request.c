@@ -16,13 +16,22 @@
 
 static lmc_zmq_request *request_of(const lmc_exchange *x) { return (lmc_zmq_request *)x; }
 
+/* A module from outside gets the token ids also where the server's own handler counts them. */
+static lmc_operation_def as_handled(const lmc_exchange *x) {
+    lmc_operation_def operation = *x->operation;
+    if (x->handler != NULL && x->handler->outside)
+        operation.counts_tokens = false;
+    return operation;
+}
+
 static lmc_status decode(lmc_exchange *x, lmc_error *error) {
     lmc_zmq_request *request = request_of(x);
+    lmc_operation_def operation = as_handled(x);
     lmc_slice frames[LMC_FRAMES_MAX];
     for (uint32_t i = 0; i < request->frame_count; i++)
         frames[i] =
             lmc_slice_of(zmq_msg_data(&request->frames[i]), zmq_msg_size(&request->frames[i]));
-    return lmc_zmq_decode_request(x->operation, frames, request->frame_count, &x->arena,
+    return lmc_zmq_decode_request(&operation, frames, request->frame_count, &x->arena,
                                   x->request, error);
 }
 
