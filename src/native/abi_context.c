@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "module/context.h"
+#include "module/status_writer.h"
 
 #define LMC_LOGGER "lmcache.module"
 
@@ -40,6 +41,8 @@ void lmc_log_at(lmc_context *context, uint32_t level, const char *file, int line
         lmc_log_write(level_of(level), logger_of(context), slash != NULL ? slash + 1 : file,
                       line, "%s", text);
 }
+
+void lmc_write_failure(lmc_writer *writer, const char *text) { lmc_writer_fail(writer, text); }
 
 /* ---- metrics ---- */
 

@@ -535,6 +535,7 @@ def test_33_status_is_merged_and_a_module_that_fails_is_named(server, trace):
     status = one.status()
     assert status["shared_key"] == "BModule"  # built later
     assert set(status["status_errors"]) == {"SadModule", "JunkModule", "OpenModule"}
+    assert status["status_errors"]["SadModule"] == "it was told to fail"
     assert "lost" not in status and "junk" not in status and "open" not in status
     assert status["fine"]["raw"] == [1, {"x": None}]
     assert status["is_healthy"] is True and status["engine_type"] == "MPCacheServer"

@@ -176,6 +176,7 @@ static lmc_status report(void *self, lmc_writer *writer) {
     probe *p = self;
     if (is(p->status, "fail")) {
         lmc_write_int(writer, "lost", 1);
+        lmc_write_failure(writer, "it was told to fail");
         return LMC_FAILED;
     }
     if (is(p->status, "hang"))

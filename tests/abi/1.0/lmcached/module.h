@@ -279,6 +279,8 @@ LMC_API void LMC_FN(lmc_write_text)(lmc_writer *writer, const char *name, lmc_sl
 LMC_API void LMC_FN(lmc_write_null)(lmc_writer *writer, const char *name);
 /* A value that is JSON text already; what is not valid JSON fails the report. */
 LMC_API void LMC_FN(lmc_write_json)(lmc_writer *writer, const char *name, lmc_slice json);
+/* What status_errors says of this module when report_status then returns a failure. */
+LMC_API void LMC_FN(lmc_write_failure)(lmc_writer *writer, const char *text);
 /* Between begin and end, members go into the nested value; inside a list, name is NULL. */
 LMC_API void LMC_FN(lmc_write_object_begin)(lmc_writer *writer, const char *name);
 LMC_API void LMC_FN(lmc_write_object_end)(lmc_writer *writer);
@@ -472,6 +474,7 @@ LMC_API lmc_status LMC_FN(lmc_zmq_server_add_affinity_pool)(lmc_zmq_server *serv
     F(lmc_write_text, 0)                 \
     F(lmc_write_null, 0)                 \
     F(lmc_write_json, 0)                 \
+    F(lmc_write_failure, 0)              \
     F(lmc_write_object_begin, 0)         \
     F(lmc_write_object_end, 0)           \
     F(lmc_write_list_begin, 0)           \
