@@ -52,6 +52,7 @@ static bool set_up(lmc_guardian *g) {
     sigset_t watched;
     int type = 0;
     socklen_t size = sizeof type;
+    g->server = getppid();
     if (!fill_standard_fds() ||
         getsockopt(LMC_GUARDIAN_FD, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
         return false;
@@ -134,12 +135,14 @@ static int patience(const lmc_guardian *g) {
     return ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int)ms;
 }
 
-/* A SIGTERM while the parent lives is not from its death. */
-static void take_signals(lmc_guardian *g) {
+/* False: the server is dead. Somebody that it forked may still hold its end of the socket. A
+ * SIGTERM while it lives is somebody's wish, and not ours. */
+static bool take_signals(lmc_guardian *g) {
     struct signalfd_siginfo info;
     while (read(g->signals, &info, sizeof info) == (ssize_t)sizeof info)
         ;
     lmc_guardian_reap(g);
+    return getppid() == g->server;
 }
 
 static void serve_plugins(lmc_guardian *g, size_t polled) {
@@ -169,7 +172,8 @@ static bool turn(lmc_guardian *g) {
         return false;
     if (g->polled[0].revents != 0 && !lmc_guardian_listen(g))
         return false;
-    take_signals(g);
+    if (!take_signals(g))
+        return false;
     serve_plugins(g, count);
     lmc_outbox_flush(&g->outbox);
     return !g->outbox.broken;

@@ -53,6 +53,7 @@ typedef struct lmc_guarded {
 
 typedef struct lmc_guardian {
     int socket, signals, null_fd;
+    pid_t server;
     lmc_buffer inbox;
     lmc_outbox outbox;
     lmc_guarded **plugins; /* by number */

@@ -134,7 +134,7 @@ void lmc_plugin_host_stop(lmc_plugin_host *host) {
     if (!wait_finished(host, lmc_now(&lmc_system_clock) + host->grace_ns + STOP_ROOM_NS))
         kill(host->guardian, SIGKILL);
     lmc_thread_join(&host->thread);
-    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, host->was_subreaper, 0, 0, 0);
 }
 
 static void hosted_fini(lmc_hosted *p) {

@@ -57,13 +57,14 @@ lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error) {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return lmc_error_set_errno(error, LMC_FAILED, errno, "no socket for the guardian");
     /* Should the guardian be killed, what its plugins left becomes ours. */
+    prctl(PR_GET_CHILD_SUBREAPER, &host->was_subreaper, 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     int number = spawn("/proc/self/exe", ends[1], &host->guardian);
     close(ends[1]);
     if (number != 0) {
         close(ends[0]);
         host->guardian = 0;
-        prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+        prctl(PR_SET_CHILD_SUBREAPER, host->was_subreaper, 0, 0, 0);
         return lmc_error_set_errno(error, LMC_FAILED, number, "the guardian cannot be started");
     }
     host->socket = ends[0];

@@ -33,7 +33,8 @@ struct lmc_plugin_host {
     char *folder; /* of configuration files; the host's thread only */
     int64_t grace_ns;
     int socket, wake_fd, idle_fd;
-    pid_t guardian; /* constant */
+    pid_t guardian;    /* constant */
+    int was_subreaper; /* what this process was before */
     lmc_thread thread;
     lmc_buffer inbox, sending; /* the host's thread only */
     size_t sent;

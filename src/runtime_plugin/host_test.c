@@ -151,6 +151,37 @@ static void other_children_are_none_of_its_business(void **state) {
     lmc_plugin_host_destroy(host);
 }
 
+/* In the server's place: starts plugins, forks somebody who lives on, and is killed. */
+static void be_a_server_that_is_killed(void) {
+    lmc_plugin_host *host = start("{}", LMC_NS_PER_S);
+    await_lines(host, 0, 1);
+    if (fork() == 0)
+        for (;;)
+            pause();
+    kill(getpid(), SIGKILL);
+}
+
+static void a_forked_child_of_the_server_does_not_keep_plugins_alive(void **state) {
+    (void)state;
+    lmc_processes left;
+    lmc_case_file("a.sh", STUBBORN);
+    pid_t server = fork();
+    if (server == 0)
+        be_a_server_that_is_killed();
+    assert_int_equal(waitpid(server, NULL, 0), server);
+    for (;;) { /* this process has adopted the guardian and the child */
+        assert_int_equal(lmc_process_descendants(getpid(), &left), LMC_OK);
+        if (left.count == 1)
+            break;
+        lmc_processes_fini(&left);
+        waitpid(-1, NULL, WNOHANG);
+        usleep(2000);
+    }
+    kill(left.items[0].pid, SIGKILL);
+    assert_int_equal(waitpid(left.items[0].pid, NULL, 0), left.items[0].pid);
+    lmc_processes_fini(&left);
+}
+
 static void plugins_are_controlled_by_name(void **state) {
     (void)state;
     lmc_error error = LMC_ERROR_INIT;
@@ -299,11 +330,13 @@ static void it_is_started_by_a_server_only(void **state) {
 int main(int count, char **words) {
     if (count == 2 && strcmp(words[1], LMC_GUARDIAN_COMMAND) == 0)
         return lmc_plugin_guardian_main();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     const struct CMUnitTest tests[] = {
         LMC_FOLDER_TEST(plugins_run_and_end_with_the_host),
         LMC_FOLDER_TEST(the_stubborn_are_killed_with_all_they_left),
         LMC_FOLDER_TEST(a_killed_guardian_leaves_nothing),
         LMC_FOLDER_TEST(other_children_are_none_of_its_business),
+        LMC_FOLDER_TEST(a_forked_child_of_the_server_does_not_keep_plugins_alive),
         LMC_FOLDER_TEST(plugins_are_controlled_by_name),
         LMC_FOLDER_TEST(without_plugins_there_is_no_guardian),
         LMC_FOLDER_TEST(the_host_is_idle_once_all_have_ended),

@@ -1,13 +1,17 @@
 """Runtime plugins that mean harm, and many starts and stops. LMC_SOAK=1 makes them longer."""
 
+import http.client
 import json
 import os
 import re
+import subprocess
 import time
 
 import pytest
-from house import poll_until
-from plugin_house import PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state, zombies
+from house import BINARY, free_ports, poll_until
+from plugin_house import (
+    PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state, zombies,
+)  # fmt: skip
 
 SOAK = bool(os.environ.get("LMC_SOAK"))
 ASAN = os.environ.get("LMC_HOUSE") == "asan"
@@ -120,13 +124,13 @@ def test_a_killed_server_leaves_nothing_of_hostile_plugins(server, hostile):
 
 
 def test_a_log_that_nobody_reads_stops_neither_server_nor_plugin(tmp_path):
-    import subprocess
-
-    from house import BINARY, free_ports
-
     folder = PluginFolder(tmp_path / "plugins")
     count = folder.path / "count"
-    folder.python("writer.py", f"n = 0\nwhile True:\n    print('w' * 1000, flush=True)\n    n += 1\n    open({str(count)!r}, 'w').write(str(n))\n")
+    folder.python(
+        "writer.py",
+        "n = 0\nwhile True:\n    print('w' * 1000, flush=True)\n    n += 1\n"
+        f"    open({str(count)!r}, 'w').write(str(n))\n",
+    )
     port = free_ports(1)[0]
     command = [
         BINARY, "server", "--port", "0", "--http-port", str(port), "--l1-size-gb", "0.0625", "--eviction-policy", "LRU",
@@ -135,8 +139,6 @@ def test_a_log_that_nobody_reads_stops_neither_server_nor_plugin(tmp_path):
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         poll_until(lambda: count.exists() and int(count.read_text() or 0) > 3000, "three thousand lines", 60)
-        import http.client
-
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", "/status")
         row = json.loads(connection.getresponse().read())["runtime_plugins"][0]
