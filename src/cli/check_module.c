@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "config/config.h"
 #include "config/json_value.h"
 #include "module/graph.h"
 #include "modules/modules.h"
@@ -19,7 +20,8 @@ static const char help[] =
     "\nLoads server modules and shows their classes, dependencies and handlers, and "
     "everything\n"
     "that a server would refuse, each with what to do about it.\n\n"
-    "  PATH           a shared object; several when they depend on each other\n"
+    "  PATH           a shared object, or the dotted path of a module in Python, which is\n"
+    "                 always built and closed; several when they depend on each other\n"
     "  --config JSON  also builds and closes them, as a server would, with this\n"
     "                 configuration for the last one\n\n"
     "Exit status: 0 nothing is wrong, 1 something is, 2 wrong usage.\n";
@@ -29,7 +31,7 @@ typedef struct checked_files {
     lmc_native_file *files[PATHS_MAX];
     size_t count;
     const char *config;
-    bool help;
+    bool help, python;
     lmc_violations violations;
 } checked_files;
 
@@ -99,7 +101,7 @@ static void check_graph(checked_files *checked) {
     const lmc_module_class *const *built_in = lmc_built_in_modules(&count);
     size_t total = count;
     for (size_t i = 0; i < checked->count; i++)
-        total += checked->files[i]->class_count;
+        total += checked->files[i] != NULL ? checked->files[i]->class_count : 0;
     lmc_module_class *classes = calloc(total + 1, sizeof *classes);
     size_t *order = calloc(total + 1, sizeof *order);
     lmc_error error = LMC_ERROR_INIT;
@@ -108,7 +110,8 @@ static void check_graph(checked_files *checked) {
         for (size_t i = 0; i < count; i++)
             classes[i] = *built_in[i];
         for (size_t i = 0; i < checked->count; i++)
-            for (size_t k = 0; k < checked->files[i]->class_count; k++)
+            for (size_t k = 0; checked->files[i] != NULL && k < checked->files[i]->class_count;
+                 k++)
                 classes[count++] = checked->files[i]->classes[k];
         if (lmc_graph_order(classes, count, order, &error) != LMC_OK)
             lmc_violations_add(&checked->violations,
@@ -130,6 +133,12 @@ static bool is_object(const char *text) {
     return object;
 }
 
+/* A class in Python is known once it is built. */
+static void show_python(void *arg, const lmc_module_row *row) {
+    if (strcmp(row->origin, "python") == 0)
+        show_class(arg, row->class);
+}
+
 /* As a server would from start to stop, but for requests. */
 static void rehearse(const lmc_cli *cli, checked_files *checked) {
     lmc_rehearsal_options options = {
@@ -141,6 +150,7 @@ static void rehearse(const lmc_cli *cli, checked_files *checked) {
                            "%s", error.text);
         return;
     }
+    lmc_rehearsal_each(rehearsal, show_python, (void *)(uintptr_t)cli);
     lmc_buffer status = LMC_BUFFER_INIT;
     if (lmc_rehearsal_status(rehearsal, &status) == LMC_OK &&
         strstr(status.data, "\"status_errors\"") != NULL)
@@ -159,15 +169,17 @@ static void rehearse(const lmc_cli *cli, checked_files *checked) {
 static void check_all(const lmc_cli *cli, checked_files *checked) {
     for (size_t i = 0; i < checked->count; i++) {
         lmc_error error = LMC_ERROR_INIT;
-        if (lmc_native_open(checked->paths[i], &checked->files[i], &checked->violations,
-                            &error) == LMC_OK)
+        if (!lmc_module_path_is_native(checked->paths[i]))
+            checked->python = true;
+        else if (lmc_native_open(checked->paths[i], &checked->files[i], &checked->violations,
+                                 &error) == LMC_OK)
             show_file(cli, checked->files[i]);
         else if (checked->violations.count == 0)
             lmc_violations_add(&checked->violations, "try again", "%s", error.text);
     }
-    if (checked->violations.count == 0)
+    if (checked->violations.count == 0 && !checked->python)
         check_graph(checked);
-    if (checked->violations.count == 0 && checked->config != NULL)
+    if (checked->violations.count == 0 && (checked->config != NULL || checked->python))
         rehearse(cli, checked);
 }
 

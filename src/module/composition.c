@@ -203,7 +203,7 @@ static void write_account(lmc_writer *writer, const lmc_account *account) {
 static void write_module(void *arg, const lmc_module_row *row) {
     lmc_writer *writer = arg;
     lmc_write_object_begin(writer, row->name);
-    lmc_write_text(writer, "origin", lmc_text(row->account->outside ? "native" : "built-in"));
+    lmc_write_text(writer, "origin", lmc_text(row->origin));
     if (row->version != NULL)
         lmc_write_text(writer, "version", lmc_text(row->version));
     write_account(writer, row->account);
@@ -292,13 +292,23 @@ lmc_status lmc_composition_register_zmq(lmc_composition *composition, lmc_regist
     return status;
 }
 
+static const char *origin_of(const lmc_composition *c, const built_module *module) {
+    if (!module->owner.outside)
+        return "built-in";
+    return c->options.origin_of != NULL
+               ? c->options.origin_of(c->options.arg, module->class.name)
+               : "native";
+}
+
 void lmc_composition_each(const lmc_composition *composition,
                           void (*visit)(void *arg, const lmc_module_row *row), void *arg) {
     for (size_t i = 0; i < composition->built_count; i++) {
         const built_module *module = &composition->built[i];
         visit(arg, &(lmc_module_row){.name = module->class.name,
                                      .version = module->class.version,
-                                     .account = &module->own->account});
+                                     .origin = origin_of(composition, module),
+                                     .account = &module->own->account,
+                                     .class = &module->class});
     }
 }
 

@@ -29,6 +29,8 @@ typedef struct lmc_composition_options {
     /* A class's configuration, {NULL, 0} for none; the text lives as long as the server. NULL:
      * none has any. */
     lmc_slice (*config_for)(void *arg, const char *class_name);
+    /* What status says a module from outside is; NULL: "native". */
+    const char *(*origin_of)(void *arg, const char *class_name);
     /* One module's close() hangs and the others are closed: ends the process. On a thread that
      * is not the main one, see closing.h. NULL: waits for that close. */
     void (*take_over)(void *arg);
@@ -52,7 +54,9 @@ lmc_status lmc_composition_register_zmq(lmc_composition *composition, lmc_regist
 
 typedef struct lmc_module_row {
     const char *name, *version; /* version may be NULL */
+    const char *origin;         /* "built-in", "native", ... */
     const lmc_account *account;
+    const lmc_module_class *class; /* constant until destroy */
 } lmc_module_row;
 /* Every module that was built, in construction order. Any thread until destroy. */
 void lmc_composition_each(const lmc_composition *composition,

@@ -15,6 +15,10 @@ static lmc_slice config_for(void *arg, const char *class_name) {
     return lmc_outside_modules_config(&((lmc_server *)arg)->outside, class_name);
 }
 
+static const char *origin_of(void *arg, const char *class_name) {
+    return lmc_outside_modules_origin(&((lmc_server *)arg)->outside, class_name);
+}
+
 /* ---- what modules in Python may ask ---- */
 
 static lmc_context *context_of(void *arg) {
@@ -83,6 +87,7 @@ lmc_status lmc_server_compose(lmc_server *server, lmc_error *error) {
                                        .built_in_count = server->outside.built_in_count,
                                        .context = &server->context,
                                        .config_for = config_for,
+                                       .origin_of = origin_of,
                                        .take_over = lmc_server_end_now,
                                        .arg = server};
     status = lmc_composition_create(&options, &server->composition, error);

@@ -206,3 +206,13 @@ lmc_slice lmc_outside_modules_config(const lmc_outside_modules *modules,
                 return lmc_text(modules->specs[i]->config);
     return (lmc_slice){0};
 }
+
+const char *lmc_outside_modules_origin(const lmc_outside_modules *modules,
+                                       const char *class_name) {
+    const lmc_pyhost *host = modules->python.host;
+    const char *path;
+    for (size_t i = 0; host != NULL && i < host->class_count(); i++)
+        if (strcmp(host->class_at(i, &path)->name, class_name) == 0)
+            return "python";
+    return "native";
+}

@@ -31,5 +31,8 @@ void lmc_outside_modules_fini(lmc_outside_modules *modules); /* after the module
 /* The configuration of the spec that a class came with; {NULL, 0}: none. */
 lmc_slice lmc_outside_modules_config(const lmc_outside_modules *modules,
                                      const char *class_name);
+/* "python" or "native". */
+const char *lmc_outside_modules_origin(const lmc_outside_modules *modules,
+                                       const char *class_name);
 
 #endif

@@ -137,6 +137,11 @@ lmc_status lmc_rehearsal_call(lmc_rehearsal *r, const char *operation, const voi
 
 void lmc_rehearsed_call_fini(lmc_rehearsed_call *call) { lmc_buffer_fini(&call->text); }
 
+void lmc_rehearsal_each(const lmc_rehearsal *r,
+                        void (*visit)(void *arg, const lmc_module_row *row), void *arg) {
+    lmc_composition_each(r->server.composition, visit, arg);
+}
+
 uint64_t lmc_rehearsal_doubles(const lmc_rehearsal *r) {
     return lmc_dispatch_counted(r->server.dispatcher, LMC_COUNT_TWICE);
 }

@@ -48,6 +48,9 @@ lmc_status lmc_rehearsal_call(lmc_rehearsal *rehearsal, const char *operation,
                               lmc_rehearsed_call *results);
 void lmc_rehearsed_call_fini(lmc_rehearsed_call *call);
 
+/* Every module that was built, in order. */
+void lmc_rehearsal_each(const lmc_rehearsal *rehearsal,
+                        void (*visit)(void *arg, const lmc_module_row *row), void *arg);
 /* Calls that were completed a second time so far. */
 uint64_t lmc_rehearsal_doubles(const lmc_rehearsal *rehearsal);
 /* Appends the text of /status; LMC_NO_MEMORY. */

@@ -589,3 +589,27 @@ def test_a_module_in_python_depends_on_a_native_one_and_the_order_is_that_of_the
     assert "NativeModule(dependencies=[]), Probe(dependencies=[NativeModule]), Free(dependencies=[])" in composed
 
 
+
+
+# ---- tools of authors ----
+
+
+def test_check_module_builds_and_shows_a_module_in_python(packages):
+    module = packages.one_class(FAKE, create="assert build_ctx.config_for(cls) == {'a': 1}\nreturn made(cls, build_ctx)")
+    environment = {**os.environ, **packages.environment()}
+    done = run_cli("check-module", "--config", '{"a": 1}', module, environment=environment)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "nothing is wrong"), done.stdout + done.stderr
+    assert "Probe\n  method      fake.echo\n  method      fake.fail\n" in done.stdout
+    assert packages.lines() == ["create Probe", "close Probe"]
+    refused = run_cli("check-module", module, environment=environment)
+    assert refused.returncode == 1 and "violation: Probe: " in refused.stdout
+    missing = run_cli("check-module", "no_such_module", environment=environment)
+    assert missing.returncode == 1
+    assert "violation: Failed to import engine module no_such_module: No module named 'no_such_module'" in missing.stdout
+
+
+def test_status_says_what_is_written_in_python(host, packages):
+    module = packages.one_class("pass", more="__version__ = '1.2'\n")
+    shown = host(module).status()["server_modules"]
+    assert (shown["Probe"]["origin"], shown["Probe"]["version"]) == ("python", "1.2")
+    assert shown["LookupModule"]["origin"] == "built-in"
