@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
+from lmcache._messages import members_of
 from lmcache.v1.multiprocess.custom_types import (
     NO_SESSION_END_INFO,
     IPCCacheServerKey,
@@ -49,4 +50,10 @@ class LookupModule(BuiltinModule):
         if end_info is None or end_info == NO_SESSION_END_INFO:
             self._call("end_session", request_id)
         else:
-            self._call("end_session", request_id, end_info)
+            self._call("end_session", request_id, _plain(end_info))
+
+
+def _plain(end_info: Any) -> Any:
+    if not isinstance(end_info, SessionEndInfo):
+        return end_info
+    return {name: value for name, value in members_of(end_info).items() if value is not None}
