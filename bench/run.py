@@ -11,6 +11,7 @@ import sys
 import time
 
 import measure
+import modules
 from figures import Report, print_table
 from programs import ROOT, Place, temporary_folder
 
@@ -24,6 +25,7 @@ SECTIONS = {
     "start": ("Start", measure.start),
     "memory": ("Memory and idle time", measure.held_memory),
     "objects": ("Many objects", measure.objects),
+    "modules": ("Server modules", modules.modules),
 }
 
 

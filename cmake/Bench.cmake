@@ -24,3 +24,8 @@ lmc_bench(work_alone SOURCES work_alone.c LIBRARIES lmc_cache lmc_rpc)
 lmc_bench(l1_bench SOURCES l1_bench.c LIBRARIES lmc_cache)
 lmc_bench(lookup_bench SOURCES lookup_bench.c LIBRARIES lmc_cache)
 lmc_bench(bare_door SOURCES bare_door.c LIBRARIES lmc_transport_zmq)
+
+# A server module, built as any author would: with the headers and nothing else.
+add_library(bench_module MODULE ${CMAKE_SOURCE_DIR}/bench/bench_module.c)
+target_include_directories(bench_module PRIVATE ${CMAKE_SOURCE_DIR}/include)
+set_target_properties(bench_module PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
