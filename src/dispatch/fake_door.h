@@ -91,7 +91,7 @@ static void fake_open(fake_server *server) {
 }
 
 static inline void fake_add(fake_server *server, const lmc_operation *operations, void *self,
-                     bool outside) {
+                            bool outside) {
     assert_int_equal(lmc_registry_add(server->registry, operations, self,
                                       outside ? "OutsideModule" : "BuiltInModule", outside,
                                       NULL),
