@@ -1,8 +1,11 @@
-"""The names under which the server is started by existing scripts.
+"""The plugin API of the original server, for modules inside lmcached, for runtime plugins and for
+tests of both. ``docs/python-modules.md`` is its manual.
 
-``python -m lmcache.v1.multiprocess.http_server`` and its sisters run the ``lmcached`` program. This
-package contains nothing else, and leaves every other ``lmcache`` module to an installed package of
-that name.
+Also the names under which existing scripts start the server: ``python -m
+lmcache.v1.multiprocess.http_server`` and its sisters run the ``lmcached`` program.
+
+It must not be installed where a serving engine imports the real package of this name. Modules
+that are not here are left to an installed package of that name.
 """
 
 from pkgutil import extend_path

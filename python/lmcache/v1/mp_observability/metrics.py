@@ -1,6 +1,7 @@
 """Counters and gauges of a module on the server's ``/metrics``.
 
-They appear as ``lmcached_module_<module>_<name>``. Outside the server they count nothing.
+They appear as ``lmcached_module_<module>_<name>``, the class ``StoreCounter`` as
+``store_counter``. Outside the server they count nothing.
 """
 
 from __future__ import annotations
