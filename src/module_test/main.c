@@ -12,14 +12,16 @@
 #define WAIT_NS (5 * LMC_NS_PER_S)
 
 static const char usage[] =
-    "usage: lmcached-module-test [--config JSON] [--with OTHER.so]... MODULE.so\n"
+    "usage: lmcached-module-test [--config JSON] [--with OTHER.so]... MODULE\n"
     "\n"
     "Runs a server module through load, refuse, build, unwind, calls, reap, status and close, "
     "as\n"
     "a server would, and says what is wrong and how to mend it.\n"
     "\n"
     "  --config JSON    its configuration ({})\n"
-    "  --with OTHER.so  another module that it depends on\n";
+    "  --with OTHER.so  another module that it depends on\n"
+    "\n"
+    "A dotted path is a module in Python.\n";
 
 static bool parse(lmc_kit *kit, const char **paths, int count, char **words) {
     const char *module = NULL;

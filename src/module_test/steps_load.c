@@ -1,16 +1,90 @@
 /* Load and refuse: the module's data, whole and damaged. */
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "config/config.h"
 #include "module_test/kit.h"
 
 #define FUTURE_MAJOR (LMC_ABI_MAJOR + 1)
 
 static const char *path_of(const lmc_kit *kit) { return kit->paths[kit->path_count - 1]; }
 
+/* ---- modules in Python: what they have is known while they are built ---- */
+
+/* A copy of the file's, or NULL. */
+static void *keep(lmc_native_file *file, const void *from, size_t size) {
+    void **tables = realloc(file->tables, (file->table_count + 1) * sizeof *tables);
+    void *copy = malloc(size);
+    if (tables != NULL)
+        file->tables = tables;
+    if (tables == NULL || copy == NULL) {
+        free(copy);
+        return NULL;
+    }
+    memcpy(copy, from, size);
+    file->tables[file->table_count++] = copy;
+    return copy;
+}
+
+static bool keep_class(lmc_native_file *file, const lmc_module_class *from) {
+    lmc_module_class *class = &file->classes[file->class_count++];
+    size_t count = 0;
+    *class = *from;
+    class->name = keep(file, from->name, strlen(from->name) + 1);
+    while (from->envelopes != NULL && from->envelopes[count].method != NULL)
+        count++;
+    lmc_envelope *envelopes = keep(file, from->envelopes, (count + 1) * sizeof *envelopes);
+    class->envelopes = envelopes;
+    for (size_t i = 0; envelopes != NULL && i < count; i++)
+        envelopes[i].method =
+            keep(file, from->envelopes[i].method, strlen(from->envelopes[i].method) + 1);
+    count = 0;
+    while (from->operations != NULL && from->operations[count].name != NULL)
+        count++;
+    class->operations = keep(file, from->operations, (count + 1) * sizeof *from->operations);
+    return class->name != NULL && envelopes != NULL && class->operations != NULL;
+}
+
+typedef struct kept_classes {
+    lmc_native_file *file;
+    bool failed;
+} kept_classes;
+
+static void keep_python(void *arg, const lmc_module_row *row) {
+    kept_classes *kept = arg;
+    lmc_native_file *file = kept->file;
+    if (strcmp(row->origin, "python") != 0 || kept->failed)
+        return;
+    lmc_module_class *classes =
+        realloc(file->classes, (file->class_count + 1) * sizeof *classes);
+    if (classes != NULL)
+        file->classes = classes;
+    kept->failed = classes == NULL || !keep_class(file, row->class);
+}
+
+static void load_python(lmc_kit *kit) {
+    lmc_rehearsal *rehearsal = lmc_kit_open(kit);
+    kept_classes kept = {.file = calloc(1, sizeof *kept.file)};
+    if (rehearsal != NULL && kept.file != NULL)
+        lmc_rehearsal_each(rehearsal, keep_python, &kept);
+    lmc_kit_close(kit, rehearsal);
+    kit->file = kept.file;
+    if (rehearsal == NULL || kept.failed) {
+        lmc_native_free(kit->file);
+        kit->file = NULL;
+    }
+}
+
+/* ---- shared objects ---- */
+
 void lmc_kit_load(lmc_kit *kit) {
     lmc_violations violations = {0};
+    if (!lmc_module_path_is_native(path_of(kit))) {
+        load_python(kit);
+        return;
+    }
     lmc_error error = LMC_ERROR_INIT;
     if (lmc_native_open(path_of(kit), &kit->file, &violations, &error) != LMC_OK)
         for (size_t i = 0; i < violations.count; i++)
@@ -41,6 +115,8 @@ static void expect_refusal(lmc_kit *kit, const lmc_module_image *image, const ch
 }
 
 void lmc_kit_refuse(lmc_kit *kit) {
+    if (!lmc_module_path_is_native(path_of(kit)))
+        return; /* there is no image that could be damaged */
     static void *slot;
     static const lmc_import none[] = {{"lmc_from_the_future", &slot, 1, 99}, {0}};
     const lmc_module_image *image = image_of(kit);

@@ -86,7 +86,9 @@ static void log_lines(const char *logger, const char *text) {
 }
 
 void lmc_py_failure_log(const lmc_py_failure *failure, const char *logger) {
-    Py_ssize_t count = failure->lines != NULL ? PySequence_Size(failure->lines) : 0;
+    if (failure->lines == NULL || !lmc_py_server->lmc_log_enabled(LMC_LOG_ERROR, logger))
+        return;
+    Py_ssize_t count = PySequence_Size(failure->lines);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *line = PySequence_GetItem(failure->lines, i);
         const char *text =
@@ -111,7 +113,9 @@ void lmc_py_report(const char *logger, lmc_log_limit *limit, const char *headlin
     lmc_py_failure failure;
     uint64_t suppressed = 0;
     lmc_py_failure_take(&failure);
-    if (limit == NULL || lmc_py_server->lmc_log_allow(limit, &suppressed)) {
+    bool shown = lmc_py_server->lmc_log_enabled(LMC_LOG_ERROR, logger) &&
+                 (limit == NULL || lmc_py_server->lmc_log_allow(limit, &suppressed));
+    if (shown) {
         char more[60] = "";
         if (suppressed > 0)
             snprintf(more, sizeof more, " (%llu more not shown)",

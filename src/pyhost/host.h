@@ -105,7 +105,7 @@ typedef struct lmc_pyhost_options {
 typedef struct lmc_pyhost {
     uint32_t size, server_size; /* of this struct and of lmc_pyhost_server, as compiled */
     const char *python_version; /* "3.11.2", that the host is built with */
-    /* Starts the interpreter. Once per process. */
+    /* Starts the interpreter, once per process: opened again after a release, it goes on. */
     lmc_status (*open)(const lmc_pyhost_options *options, lmc_error *error);
     /* Imports the modules and lists their classes. */
     lmc_status (*load)(lmc_error *error);
@@ -117,6 +117,8 @@ typedef struct lmc_pyhost {
      * budget_ns together, and if all have ended the interpreter does. False: some have not.
      */
     bool (*finish)(int64_t budget_ns);
+    /* Instead of finish: drops the classes, and the interpreter waits for another open. */
+    void (*release)(void);
 } lmc_pyhost;
 
 #endif

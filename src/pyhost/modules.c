@@ -378,4 +378,5 @@ void lmc_py_drop_classes(void) {
     free(modules);
     modules = NULL;
     module_count = 0;
+    subscribers_stopped = false;
 }

@@ -91,6 +91,8 @@ static lmc_status open_host(const lmc_pyhost_options *options, lmc_error *error)
     lmc_py_interpreter chosen;
     lmc_py_options = options;
     lmc_py_server = options->server;
+    if (running)
+        return LMC_OK;
     lmc_status status = lmc_py_choose(options->interpreter, &chosen, error);
     if (status != LMC_OK)
         return status;
@@ -154,6 +156,12 @@ static bool finish(int64_t budget_ns) {
     return true;
 }
 
+static void release(void) {
+    if (!running)
+        return;
+    lmc_py_drop_classes();
+}
+
 __attribute__((visibility("default"))) extern const lmc_pyhost lmcached_python_host;
 const lmc_pyhost lmcached_python_host = {
     .size = sizeof(lmc_pyhost),
@@ -164,4 +172,5 @@ const lmc_pyhost lmcached_python_host = {
     .class_count = lmc_py_class_count,
     .class_at = lmc_py_class_at,
     .finish = finish,
+    .release = release,
 };

@@ -43,7 +43,8 @@ static lmc_status prepare_outside(lmc_server *server, lmc_error *error) {
                               .registry = registry_of,
                               .dispatcher = dispatcher_of,
                               .composition = composition_of,
-                              .storage_status = lmc_server_storage_status};
+                              .storage_status = lmc_server_storage_status,
+                              .reuse = server->is_rehearsal};
     lmc_status status = lmc_outside_modules_load(&server->outside, server->config, &world,
                                                  server->last_class, error);
     if (status != LMC_OK || !has_outside(server))

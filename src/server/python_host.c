@@ -121,7 +121,7 @@ lmc_status lmc_python_host_open(lmc_python_host *python, const lmc_config *confi
                                 const lmc_python_world *world, const char *path,
                                 const lmc_module_class *const *classes, size_t class_count,
                                 size_t built_in_count, lmc_error *error) {
-    *python = (lmc_python_host){0};
+    *python = (lmc_python_host){.reuse = world->reuse};
     lmc_status status = load_host(python, path, error);
     if (status != LMC_OK)
         return status;
@@ -145,7 +145,9 @@ lmc_status lmc_python_host_open(lmc_python_host *python, const lmc_config *confi
 }
 
 void lmc_python_host_finish(lmc_python_host *python) {
-    if (python->host != NULL && !python->host->finish(FINISH_NS))
+    if (python->host != NULL && python->reuse)
+        python->host->release();
+    else if (python->host != NULL && !python->host->finish(FINISH_NS))
         return; /* its threads may still look at all this */
     free(python->argv);
     free(python->argv_bytes);

@@ -14,6 +14,7 @@ typedef struct lmc_python_host {
     char *argv_bytes; /* of this process */
     const char **argv;
     char package_dir[4096];
+    bool reuse; /* of the world */
 } lmc_python_host;
 
 /* What the host may ask about the server, or {NULL} where there is none (check-module). */
@@ -24,6 +25,7 @@ typedef struct lmc_python_world {
     lmc_dispatcher *(*dispatcher)(void *arg);
     lmc_composition *(*composition)(void *arg);
     lmc_status (*storage_status)(void *arg, lmc_buffer *out);
+    bool reuse; /* there may be another world in this process, and Python stays for it */
 } lmc_python_world;
 
 /*

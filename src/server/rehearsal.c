@@ -55,6 +55,7 @@ static lmc_status build(lmc_rehearsal *r, const lmc_rehearsal_options *options,
     lmc_status status = configure(r, options, error);
     server->config = &r->config;
     server->exit_status = 1;
+    server->is_rehearsal = true;
     server->last_class = options->last;
     if (status == LMC_OK)
         status = lmc_timers_create(&lmc_system_clock, &server->timers, error);

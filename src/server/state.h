@@ -35,6 +35,7 @@ typedef struct lmc_server {
     lmc_l1_source l1_source;
     lmc_cache *cache;
     lmc_outside_modules outside;
+    bool is_rehearsal;                  /* others may follow in this process */
     const lmc_module_class *last_class; /* of a rehearsal, built last; NULL: none */
     lmc_events *events;                 /* NULL: no bus */
     lmc_late_metrics *late_metrics;     /* of modules from outside; NULL: none */

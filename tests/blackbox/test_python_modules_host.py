@@ -14,7 +14,7 @@ import pytest
 import zmq
 
 from house import BINARY, free_ports, key_map, poll_until, run_cli
-from modules import answer, envelope, failed_start, flags, spec
+from modules import KIT, answer, envelope, failed_start, flags, spec
 from python_packages import TRACEBACK, Packages, needs_host, texts
 
 pytestmark = needs_host
@@ -259,8 +259,8 @@ def test_19_the_three_calls_of_the_design(host, packages, raw):
         "success": False, "payload": b"", "error": "unknown server module method: fake.missing",
     }  # fmt: skip
     assert envelope(client, "fake.fail") == {"success": False, "payload": b"", "error": "boom"}
-    assert re.search(r"ERROR: server module method fake\.fail failed: boom", one.log())
-    assert "RuntimeError: boom" in one.log()
+    one.wait_log(r"ERROR: server module method fake\.fail failed: boom")
+    one.wait_log("RuntimeError: boom")
 
 
 def test_20_golden_bytes(host, packages, raw):
@@ -613,3 +613,16 @@ def test_status_says_what_is_written_in_python(host, packages):
     shown = host(module).status()["server_modules"]
     assert (shown["Probe"]["origin"], shown["Probe"]["version"]) == ("python", "1.2")
     assert shown["LookupModule"]["origin"] == "built-in"
+
+
+def test_the_conformance_kit_takes_a_module_in_python(packages):
+    module = packages.one_class(FAKE.replace('raise RuntimeError("boom")', "return payload") + FOUR + DROP)
+    done = subprocess.run(
+        [KIT, module], env={**os.environ, **packages.environment()}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and done.stdout.endswith("9 passed, 0 failed\n"), done.stdout + done.stderr
+    bad = packages.one_class("def close(self):\n    pass\n", create="threading.Thread(target=time.sleep, args=(9,)).start()\nreturn cls(build_ctx)", module="bad")
+    done = subprocess.run(
+        [KIT, bad], env={**os.environ, **packages.environment()}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1 and "threads are left behind" in done.stdout, done.stdout + done.stderr

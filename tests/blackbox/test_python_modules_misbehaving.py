@@ -198,7 +198,7 @@ def test_a_fork_in_a_handler_goes_no_further_than_the_handler(host, packages, ra
     assert answer(client, "probe.do", b"raise") == "1"
     assert answer(client, "probe.do", b"sys") == "9"
     assert answer(client, "probe.do", b"return") == "0"
-    assert "a child that a server module forked returned from its handler; it ends here" in one.log()
+    one.wait_log("a child that a server module forked returned from its handler; it ends here")
     serves(one, raw)
 
 
