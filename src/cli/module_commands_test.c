@@ -32,12 +32,12 @@ static void call_says_when_nobody_answers(void **state) {
 
 static void check_module_lists_what_is_wrong(void **state) {
     (void)state;
-    lmc_cli_outcome seen = LMC_RUN("check-module", "/nowhere/a.so", "CMakeLists.txt");
+    lmc_cli_outcome seen = LMC_RUN("check-module", "/nowhere/a.so", "./CMakeLists.txt");
     assert_int_equal(seen.status, 1);
     assert_non_null(
         strstr(seen.out, "violation: server module /nowhere/a.so cannot be loaded: "));
     assert_non_null(
-        strstr(seen.out, "violation: server module CMakeLists.txt cannot be loaded: "));
+        strstr(seen.out, "violation: server module ./CMakeLists.txt cannot be loaded: "));
     assert_non_null(strstr(seen.out, "      fix: "));
     assert_non_null(strstr(seen.out, "2 violations\n"));
     lmc_outcome_fini(&seen);

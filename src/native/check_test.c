@@ -285,7 +285,7 @@ static void what_is_no_shared_object_is_refused_by_name(void **state) {
         error.text, "server module /nowhere/m.so cannot be loaded: /nowhere/m.so: cannot open "
                     "shared object file: No such file or directory");
     lmc_violations_fini(&violations);
-    assert_int_equal(lmc_native_open("CMakeLists.txt", &file, NULL, NULL), LMC_INVALID);
+    assert_int_equal(lmc_native_open("./CMakeLists.txt", &file, NULL, NULL), LMC_INVALID);
 }
 
 static void failed_allocations_are_told(void **state) {

@@ -177,7 +177,7 @@ typedef struct lmc_module_class {
  * fills in; they are called alike. */
 #ifdef LMC_MODULE_IN_TREE
 #define LMC_API
-#define LMC_FN(name) name
+#define LMC_FN(name) (name)
 #else
 #define LMC_API extern __attribute__((visibility("hidden")))
 #define LMC_FN(name) (*name)
