@@ -1,6 +1,6 @@
 #include "cache/l1_internal.h"
 
-#define ROUND_BATCH 128    /* half a batch: lookups that wait for it notice little */
+#define ROUND_BATCH 32     /* objects per hold: lookups that wait for it notice little */
 #define SWEEP_RECORDS 1024 /* chunk records looked at per hold of the lock */
 
 uint32_t lmc_l1_evict_oldest(lmc_l1 *l1, uint32_t *budget, lmc_tally *evicted) {
