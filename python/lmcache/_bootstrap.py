@@ -23,8 +23,8 @@ from lmcache.v1.mp_observability.event_bus import get_event_bus
 
 def setup() -> None:
     """First of all: output, uncaught exceptions and logging go to the server's log."""
-    sys.stdout = LogStream(logging.INFO, "stdout", 1)
-    sys.stderr = LogStream(logging.ERROR, "stderr", 2)
+    sys.stdout = LogStream(logging.INFO, "stdout", 1)  # type: ignore[assignment]
+    sys.stderr = LogStream(logging.ERROR, "stderr", 2)  # type: ignore[assignment]
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
     sys.unraisablehook = _unraisable

@@ -33,7 +33,7 @@ def _dataclass(cls: type, frozen: bool) -> type:
 
 
 def _struct(cls: type, frozen: bool) -> type:
-    plain = dataclasses.dataclass(cls)  # reads defaults and factories
+    plain: Any = dataclasses.dataclass(cls)  # reads defaults and factories
     hints = get_type_hints(cls)
     members = []
     for member in dataclasses.fields(plain):

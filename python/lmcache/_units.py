@@ -121,8 +121,8 @@ class Unit:
                 module.close()
             except BaseException as failure:
                 failures.append(failure)
-        for failure in failures[1:]:
-            log_exception(failure, f"close of a module of {self.name} failed")
+        for other in failures[1:]:
+            log_exception(other, f"close of a module of {self.name} failed")
         if failures:
             raise failures[0]
 

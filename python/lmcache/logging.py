@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmcache import _bridge
+from lmcache._installed import names_of
 
 __all__ = ["init_logger"]
 
@@ -79,3 +80,7 @@ class _StderrHandler(logging.StreamHandler):
     @stream.setter
     def stream(self, value: Any) -> None:
         raise AttributeError("the stream is sys.stderr")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -1,6 +1,9 @@
 """Small shared definitions."""
 
 import enum
+from typing import TYPE_CHECKING
+
+from lmcache._installed import names_of
 
 __all__ = ["EngineType"]
 
@@ -15,3 +18,7 @@ class EngineType(str, enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -91,9 +91,15 @@ def test_unlisted_modules_come_from_an_installed_lmcache(tmp_path):
         (tmp_path / folder / "__init__.py").write_text("")
     (tmp_path / "lmcache/v1/multiprocess/of_the_other.py").write_text("HERE = 1\n")
     (tmp_path / "lmcache/v1/multiprocess/config.py").write_text("raise RuntimeError('the shim wins')\n")
+    (tmp_path / "lmcache/utils.py").write_text("class EngineType: pass\nHELPER = 2\n")
+    (tmp_path / "lmcache/v1/multiprocess/uses.py").write_text("from lmcache.utils import HELPER, EngineType\n")
     program = (
         "import lmcache.v1.multiprocess.of_the_other as a, lmcache.v1.multiprocess.config as b\n"
         "assert a.HERE == 1 and b.MPServerConfig\n"
+        "import lmcache.v1.multiprocess.uses as c\n"
+        "assert c.HELPER == 2 and c.EngineType.VLLM\n"
+        "import lmcache.utils\n"
+        "assert not hasattr(lmcache.utils, 'NOWHERE')\n"
     )
     path = os.pathsep.join([str(PYTHON), str(tmp_path)])
     done = subprocess.run(

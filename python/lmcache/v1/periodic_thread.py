@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
+from lmcache._installed import names_of
 from lmcache.logging import init_logger
 
 __all__ = ["PeriodicThread", "ThreadLevel", "ThreadRunSummary", "create_periodic_thread"]
@@ -105,3 +106,7 @@ def create_periodic_thread(
     level: ThreadLevel = ThreadLevel.MEDIUM,
 ) -> PeriodicThread:
     return PeriodicThread(name, interval, execute_fn, level)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence
 
+from lmcache._installed import names_of
 from lmcache._messages import message
 
 __all__ = [
@@ -105,3 +106,5 @@ def ipc_key_to_object_keys(
     ]
 
 
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

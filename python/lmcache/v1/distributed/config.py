@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from lmcache._installed import names_of
 
 __all__ = [
     "EvictionConfig",
@@ -67,3 +69,7 @@ class StorageManagerConfig:
     periodic_notifier_interval_ms: float = 5
     l1_manager_configs: List[L1ManagerConfig] = field(default_factory=list)
     lookup_hash_log: LookupHashLogConfig = field(default_factory=LookupHashLogConfig)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

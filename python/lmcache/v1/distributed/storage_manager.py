@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence
 
 from lmcache._bridge import host
+from lmcache._installed import names_of
 from lmcache.v1.distributed.api import ObjectKey, PrefetchHandle, PrefetchRequestSpec
 
 __all__ = ["L1MemoryDesc", "StorageManager"]
@@ -121,3 +122,7 @@ def _plain(key: Any) -> Dict[str, Any]:
         "object_group_id": key.object_group_id,
         "cache_salt": key.cache_salt,
     }
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -12,9 +12,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional
 
 from lmcache import _bridge
+from lmcache._installed import names_of
 from lmcache.logging import init_logger
 from lmcache.v1.mp_observability.event import Event, event_name, event_type_of
 
@@ -172,3 +173,7 @@ def get_event_bus() -> EventBus:
         if _bus is None:
             _bus = _ServerEventBus() if _bridge.INSIDE else EventBus()
         return _bus
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from lmcache._config import filled
+from lmcache._installed import names_of
 from lmcache.v1.distributed.config import StorageManagerConfig
 from lmcache.v1.multiprocess.ext_server_module import ExtServerModuleSpec
 
@@ -135,3 +136,7 @@ def read_runtime_plugin_config(environ: Optional[Mapping[str, str]] = None) -> S
     if "http_frontend_config" in sections:  # older writers
         sections.setdefault("http_config", sections["http_frontend_config"])
     return filled(ServerConfig, sections)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

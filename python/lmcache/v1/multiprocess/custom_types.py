@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from lmcache._installed import names_of
 from lmcache._messages import message
 from lmcache.v1.multiprocess.group_view import EngineGroupInfo
 
@@ -176,3 +177,7 @@ class CBUnifiedLookupResult:
     prefix_coverage_tokens: int
     non_prefix_segments: List[CBMatchResult] = field(default_factory=list)
     segmented_prefix_segments: List[CBMatchResult] = field(default_factory=list)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Generic, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, TypeVar
+
+from lmcache._installed import names_of
 
 __all__ = ["MessagingFuture"]
 
@@ -60,3 +62,7 @@ class MessagingFuture(Generic[T]):
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import List, Optional
+from typing import TYPE_CHECKING, List, Optional
+
+from lmcache._installed import names_of
 
 __all__ = ["EngineGroupInfo"]
 
@@ -19,3 +21,7 @@ class EngineGroupInfo:
     extra_object_group_tag: int = 0
     recurrent_state: bool = False
     model_depths: Optional[List[int]] = None
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -1,7 +1,9 @@
 """Older home of ``RequestType``: the numbers under which operations travel on ZMQ."""
 
 import enum
+from typing import TYPE_CHECKING
 
+from lmcache._installed import names_of
 from lmcache.v1.multiprocess.request_handler import HandlerType
 
 __all__ = ["HandlerType", "RequestType"]
@@ -44,3 +46,7 @@ class RequestType(enum.IntEnum):
     GET_EXPERIMENTAL = 32
     CB_PROTOCOL_HANDSHAKE = 33
     POLL_KV_EVENTS = 34
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
+
+from lmcache._installed import names_of
 
 __all__ = ["make_json_safe", "safe_asdict"]
 
@@ -31,3 +33,7 @@ def safe_asdict(value: Any) -> Any:
         field.name: make_json_safe(getattr(value, field.name))
         for field in dataclasses.fields(value)
     }
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__)
