@@ -31,6 +31,8 @@ install(FILES ${CMAKE_BINARY_DIR}/lmcached.service DESTINATION lib/systemd/syste
 # In a directory of their own, where the program looks for them; nothing of the system is shadowed.
 install(DIRECTORY python/lmcached python/lmcache DESTINATION lib/lmcached/python
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
+# With this on PYTHONPATH, packages that depend on lmcache install without it and without torch.
+install(DIRECTORY python/lmcache-0.99.0.dist-info DESTINATION lib/lmcached/python)
 
 install(FILES README.md LICENSE SECURITY.md TYPE DOC)
 install(DIRECTORY docs examples TYPE DOC PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE)
