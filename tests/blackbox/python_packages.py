@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from house import BINARY
+from house import BINARY, ROOT
 
 HOST = pathlib.Path(BINARY).parent / "lmcached-pyhost.so"
 
@@ -71,7 +71,9 @@ class Packages:
 
     def environment(self, **more):
         kept = {name: "" for name in ("VIRTUAL_ENV", "PYTHONHOME") if name in os.environ}
-        return {**kept, "PYTHONPATH": str(self.folder), "TRACE": str(self.trace_path), **more}
+        quiet = f"suppressions={ROOT}/tests/support/lsan.supp:print_suppressions=0"  # for sanitized servers
+        paths = {"PYTHONPATH": str(self.folder), "TRACE": str(self.trace_path)}
+        return {**kept, **paths, "LSAN_OPTIONS": quiet, **more}
 
     def lines(self):
         return self.trace_path.read_text().splitlines() if self.trace_path.exists() else []
