@@ -165,6 +165,51 @@ static void the_stop_waits_for_calls_that_end_in_time(void **state) {
     door_close(d);
 }
 
+static void *stop_with_time(void *arg) {
+    lmc_zmq_transport_stop(((door *)arg)->transport, 20 * LMC_NS_PER_S);
+    return NULL;
+}
+
+static void what_comes_during_the_stop_is_answered(void **state) {
+    (void)state;
+    door *d = door_make();
+    door_serve(d);
+    void *client = client_open(d);
+    client_send(client, "00" WAIT);
+    AWAIT_COUNT(&d->kept_count, 1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, stop_with_time, d), 0);
+    do
+        client_send(client, "02|09|a161");
+    while (strcmp(client_read(client), "02|09|00") != 0); /* it has begun */
+    for (int i = 0; i < 200; i++) {
+        client_send(client, "01|18");
+        client_send(client, "02|09|a161");
+    }
+    for (int i = 0; i < 200; i++) {
+        expect(client, "01|18|a24f4b"); /* it has no negative, and costs nothing */
+        expect(client, "02|09|00");
+    }
+    lmc_complete(d->kept[0], LMC_OK);
+    expect(client, "00|0a|03");
+    pthread_join(thread, NULL);
+    door_close(d);
+}
+
+static void a_stop_is_not_held_up_by_a_client_that_goes_on(void **state) {
+    (void)state;
+    door *d = door_make();
+    door_serve(d);
+    void *client = client_open(d);
+    int none = 0;
+    zmq_setsockopt(client, ZMQ_SNDHWM, &none, sizeof none);
+    for (int i = 0; i < 200000; i++)
+        client_send(client, "01|16|c0");
+    lmc_zmq_transport_stop(d->transport, 50 * LMC_NS_PER_MS);
+    expect(client, "01|16|c3");
+    door_close(d);
+}
+
 static void a_door_that_never_served_closes(void **state) {
     (void)state;
     door *d = door_make();
@@ -187,6 +232,8 @@ int main(void) {
         TEST(no_completion_is_slept_through),
         cmocka_unit_test(the_stop_answers_what_has_not_ended_with_its_negative),
         cmocka_unit_test(the_stop_waits_for_calls_that_end_in_time),
+        cmocka_unit_test(what_comes_during_the_stop_is_answered),
+        cmocka_unit_test(a_stop_is_not_held_up_by_a_client_that_goes_on),
         cmocka_unit_test(a_door_that_never_served_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #define PAUSE_NS (LMC_NS_PER_S / 2)       /* then large requests are refused instead */
 #define STOP_TURN_NS (10 * LMC_NS_PER_MS) /* how often a stopping loop looks around */
 #define MESSAGES_PER_LOOK 64              /* read in a row while stopping */
+#define QUIET_TURNS 2                     /* without a message: none is on its way any more */
 
 static _Thread_local const lmc_zmq_transport *here;
 
@@ -129,10 +130,12 @@ static void serve(lmc_zmq_transport *transport) {
 
 /* ---- stop ---- */
 
-/* What arrived before the stop is answered too: with its negative. */
-static void refuse_arrived(lmc_zmq_transport *transport) {
-    for (int i = 0; i < MESSAGES_PER_LOOK && lmc_zmq_receive(transport, ZMQ_DONTWAIT); i++) {
-    }
+/* What arrives during the stop is answered too: most of it with its negative. */
+static bool take_arrived(lmc_zmq_transport *transport) {
+    int count = 0;
+    while (count < MESSAGES_PER_LOOK && lmc_zmq_receive(transport, ZMQ_DONTWAIT))
+        count++;
+    return count > 0;
 }
 
 static bool is_waiting(const lmc_zmq_request *request) {
@@ -143,28 +146,29 @@ static bool is_waiting(const lmc_zmq_request *request) {
     return false;
 }
 
-static void wait_for_calls(lmc_zmq_transport *transport, int64_t deadline_ns) {
+/* Until every call has ended and clients have been silent for some turns. */
+static void wait_for_calls(lmc_zmq_transport *transport, int64_t deadline_ns, int turns) {
     int64_t now;
-    while (is_waiting(transport->in_flight) &&
-           (now = lmc_now(&lmc_system_clock)) < deadline_ns) {
-        int64_t look = now + STOP_TURN_NS;
+    for (int quiet = 0; (now = lmc_now(&lmc_system_clock)) < deadline_ns;) {
+        quiet = take_arrived(transport) ? 0 : quiet + 1;
+        if (quiet > turns && !is_waiting(transport->in_flight))
+            return;
+        int64_t look = now + (quiet > 0 ? STOP_TURN_NS : 0);
         lmc_dispatch_flush(transport->dispatcher);
         lmc_zmq_wake_pause(&transport->wake, look < deadline_ns ? look : deadline_ns);
         lmc_zmq_loop_do_errands(transport);
-        refuse_arrived(transport);
         stamp(transport);
     }
 }
 
 static void wind_down(lmc_zmq_transport *transport) {
-    int64_t now = lmc_now(&lmc_system_clock);
-    refuse_arrived(transport);
-    wait_for_calls(transport, now + transport->grace_ns);
+    /* Nothing is unbound: that would end the connections made there. */
+    wait_for_calls(transport, lmc_now(&lmc_system_clock) + transport->grace_ns, QUIET_TURNS);
     lmc_dispatch_refuse_queued(transport->dispatcher);
     lmc_zmq_loop_do_errands(transport);
     lmc_zmq_requests_abandon(transport);
     /* A request that was being completed just now. */
-    wait_for_calls(transport, lmc_now(&lmc_system_clock) + STOP_TURN_NS);
+    wait_for_calls(transport, lmc_now(&lmc_system_clock) + STOP_TURN_NS, 0);
     uint64_t left = lmc_zmq_counted(transport, LMC_ZMQ_IN_FLIGHT);
     if (left > 0)
         LMC_INFO("%llu requests had not ended when the request transport stopped",

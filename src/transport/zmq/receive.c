@@ -150,7 +150,7 @@ static void start(lmc_zmq_transport *transport, lmc_zmq_request *request,
     }
     if (request->weight >= LMC_ZMQ_LARGE)
         lmc_zmq_note_large(transport);
-    if (transport->stopping) {
+    if (transport->stopping && operation->negative != LMC_NEGATIVE_NONE) {
         lmc_zmq_request_refuse(request, operation, LMC_CLOSED);
     } else if (must_shed(transport, request)) {
         lmc_zmq_add(transport, LMC_ZMQ_SHED, 1);
