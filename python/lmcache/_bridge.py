@@ -20,7 +20,9 @@ class OutsideServerError(RuntimeError):
     """An operation that only a running server can do was asked for outside one."""
 
     def __init__(self, what: str = "this") -> None:
-        super().__init__(f"{what} works only inside lmcached, in a module named with --server-module")
+        super().__init__(
+            f"{what} works only inside lmcached, in a module named with --server-module"
+        )
 
 
 class _StartError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from lmcache import _builtins
 from lmcache._bridge import StartError, host
@@ -38,13 +38,25 @@ _MAX_DEPTH = 64
 class BuildContext(ModuleBuildContext):
     """Has the server's own modules, too, as soon as the server has built them."""
 
+    def __init__(self, *arguments: Any, python_names: Sequence[str] = ()) -> None:
+        super().__init__(*arguments)
+        self._python_names = set(python_names)
+        self._server_names: Set[str] = set()
+
     def _all(self) -> Dict[str, Any]:
-        for name in host().built_modules():
+        names = [name for name in host().built_modules() if name not in self._python_names]
+        for name in self._server_names - set(names):
+            self._modules.pop(name, None)
+        for name in names:
             if name not in self._modules:
-                cls = _builtins.BY_NAME.get(name)
-                context = self.engine_context
-                self._modules[name] = NativeModule(name, context) if cls is None else cls(context)
+                self._modules[name] = self._stand_in(name)
+        self._server_names = set(names)
         return self._modules
+
+    def _stand_in(self, name: str) -> Any:
+        cls = _builtins.BY_NAME.get(name)
+        context = self.engine_context
+        return NativeModule(name, context) if cls is None else cls(context)
 
     def _find(self, wanted: Any, key: str) -> Any:
         found = super()._find(wanted, key)
@@ -57,6 +69,12 @@ class BuildContext(ModuleBuildContext):
         self._modules[name] = module
         if liveness_methods(module) is not None:
             self.add_liveness_target(module)
+
+    def drop_built(self, modules: Sequence[Any]) -> None:
+        """They are about to be closed."""
+        for name in [name for name, one in self._modules.items() if any(one is m for m in modules)]:
+            del self._modules[name]
+        self._targets[:] = [one for one in self._targets if not any(one is m for m in modules)]
 
 
 class Unit:
@@ -116,6 +134,7 @@ class Unit:
 
     def close(self) -> None:
         failures = []
+        _context.drop_built(self.modules)
         for module in reversed(self.modules):
             try:
                 module.close()
@@ -301,6 +320,7 @@ def begin(units: Sequence[Unit]) -> None:
         mp_config,
         filled(CoordinatorConfig, configuration.get("coordinator_config")),
         configs,
+        python_names=[unit.name for unit in units],
     )
 
 

@@ -1,4 +1,4 @@
-"""What ``register_zmq_services`` gets: the request server as modules may use it before it starts."""
+"""What ``register_zmq_services`` gets: the request server as modules see it before it starts."""
 
 from __future__ import annotations
 

@@ -461,7 +461,9 @@ def test_17_every_spelling_of_the_right_types_is_accepted():
 
     from lmcache.v1.multiprocess.custom_types import IPCCacheServerKey
 
-    def store(key: "IPCCacheServerKey", instance_id: int, block_ids: List[List[int]], handle: bytes) -> Tuple[bytes, bool]:
+    def store(
+        key: "IPCCacheServerKey", instance_id: int, block_ids: List[List[int]], handle: bytes
+    ) -> Tuple[bytes, bool]:
         return b"", False
 
     def end_session(request_id: str) -> None: ...
@@ -494,9 +496,15 @@ def test_17_wrong_annotations_are_refused_with_both_lists_of_types():
     def lost(key: "Nowhere", tp_size: int) -> None: ...  # noqa: F821
 
     for handler, operation, text in [
-        (lookup, "lookup", "lookup payload annotations (str, int) do not match RPC 'lookup' types (IPCCacheServerKey, int)"),
+        (
+            lookup, "lookup",
+            "lookup payload annotations (str, int) do not match RPC 'lookup' types (IPCCacheServerKey, int)",
+        ),
         (noop, "noop", "noop return annotation int does not match RPC 'noop' type str"),
-        (bare, "end_session", "bare payload annotations (<none>) do not match RPC 'end_session' types (str, SessionEndInfo)"),
+        (
+            bare, "end_session",
+            "bare payload annotations (<none>) do not match RPC 'end_session' types (str, SessionEndInfo)",
+        ),
         (lost, "lookup", "lost annotations cannot be resolved: name 'Nowhere' is not defined"),
     ]:
         with pytest.raises(TypeError) as failure:
@@ -553,7 +561,9 @@ def test_a_runtime_plugin_reads_its_servers_configuration(tmp_path):
             "host": "h", "port": 7, "p2p_config": {"advertise_url": "u"}, "new_member": 1,
             "server_modules": [{"module_path": "a.b", "config": {"x": 1}}],
         },
-        "storage_manager_config": {"l1_manager_config": {"memory_config": {"size_in_bytes": 5}}, "l1_manager_configs": [{"tag": "t"}]},
+        "storage_manager_config": {
+            "l1_manager_config": {"memory_config": {"size_in_bytes": 5}}, "l1_manager_configs": [{"tag": "t"}],
+        },
         "obs_config": {"enabled": True},
         "http_config": {"http_port": 9},
     }  # fmt: skip

@@ -60,8 +60,12 @@ def serve():
         context.__exit__(None, None, None)
 
 
+def full(spec):
+    return {"config": {}, **(spec if isinstance(spec, dict) else {"module_path": spec})}
+
+
 def load(serve, *specs, native=(), **options):
-    host = FakeHost([{"config": {}, **spec} if isinstance(spec, dict) else {"module_path": spec, "config": {}} for spec in specs], **options)
+    host = FakeHost(map(full, specs), **options)
     bootstrap = serve(host)
     return host, bootstrap, bootstrap.load(["LookupModule", "ManagementModule"], list(native))
 
@@ -73,7 +77,7 @@ def fails(serve, host, text, call):
 
 
 def start_fails(serve, text, *specs, native=()):
-    host = FakeHost([{"config": {}, **spec} if isinstance(spec, dict) else {"module_path": spec, "config": {}} for spec in specs])
+    host = FakeHost(map(full, specs))
     bootstrap = serve(host)
     with pytest.raises(host.StartError) as failure:
         bootstrap.load(["LookupModule"], list(native))
@@ -198,7 +202,8 @@ def test_11_a_class_that_does_not_apply_is_not_built_for_its_dependents(package,
     _host, bootstrap, _rows = load(serve, "p11")
     assert bootstrap.create(0) is None
     instance = bootstrap.create(1)["instance"]
-    with pytest.raises(ValueError, match=r"^Module 'A' is not built yet; built so far: \['B', 'Engine.*', 'Lookup.*'\]$"):
+    text = r"^Module 'A' is not built yet; built so far: \['B', 'Engine.*', 'Lookup.*'\]$"
+    with pytest.raises(ValueError, match=text):
         instance.build_ctx.require(sys.modules["p11"].A)
 
 
@@ -225,7 +230,8 @@ def test_16_an_override_reaches_the_original(package, serve):
     host, bootstrap, _rows = load(serve, "p16")
     built = bootstrap.create(0)
     entry = built["operations"][0]
-    assert (entry["operation"], entry["handler_type"], entry["affinity"], entry["arity"]) == ("lookup", "BLOCKING", False, 2)
+    declared = entry["operation"], entry["handler_type"], entry["affinity"], entry["arity"]
+    assert declared == ("lookup", "BLOCKING", False, 2)
     assert entry["qualname"] == "A.lookup"
     host.results["LookupModule", "lookup"] = None
     key = bootstrap.message_types["cache_key"]({"model_name": "m", "token_ids": [1]})
@@ -371,7 +377,8 @@ LEGACY = """
         contexts.append(ctx)
         one, two = M("one"), M("two")
         two.register_zmq_services = lambda server: served.append("two")
-        return ServerModuleComponents([one, two], [], [lambda server: served.append("explicit"), two.register_zmq_services])
+        registrars = [lambda server: served.append("explicit"), two.register_zmq_services]
+        return ServerModuleComponents([one, two], [], registrars)
     def nothing(ctx): return None
     def wrong(ctx): return 3
     not_callable = 3
@@ -390,8 +397,10 @@ def test_15_a_factory_brings_its_modules(package, serve):
     bootstrap.register_zmq(0)
     assert plugin.served == ["explicit", "two"]
     assert json.loads(bootstrap.report_status(0)) == {"last": "two", "one": 1, "two": 1}
+    build_ctx = sys.modules["lmcache._units"]._context
+    assert len(build_ctx.built) == 4
     bootstrap.close(0)
-    assert plugin.closed == ["two", "one"]
+    assert plugin.closed == ["two", "one"] and build_ctx.module_names == ["EngineDrivenTransferModule", "LookupModule"]
 
 
 def test_15_a_later_factory_sees_the_modules_of_an_earlier_one(package, serve):
@@ -404,7 +413,8 @@ def test_15_a_later_factory_sees_the_modules_of_an_earlier_one(package, serve):
 
 
 def test_15_an_explicit_factory_wins_over_classes_and_is_checked(package, serve):
-    package("p15c", LEGACY + "    class A(Base):\n        @classmethod\n        def create(cls, build_ctx): return cls()\n")
+    cls = "    class A(Base):\n        @classmethod\n        def create(cls, build_ctx): return cls()\n"
+    package("p15c", LEGACY + cls)
     _host, bootstrap, rows = load(serve, {"module_path": "p15c", "factory_name": "nothing"})
     assert rows[0]["name"] == "p15c_nothing" and bootstrap.create(0) is None
     _host, _bootstrap, rows = load(serve, "p15c")
@@ -475,7 +485,7 @@ def test_the_context_calls_into_the_server(package, serve):
     assert session.get_hashes(0, 4) == hashes[:1] and session.get_hashes(4) == hashes[1:2]
     session.set_tokens(list(range(14)))
     assert session.get_hashes() == hashes
-    with pytest.raises(ValueError, match=r"^get_hashes end \(16\) exceeds the session's 14 token\(s\); the session may"):
+    with pytest.raises(ValueError, match=r"^get_hashes end \(16\) exceeds the session's 14 token\(s\); the se"):
         session.get_hashes(0, 16)
     assert context.session_manager.get_or_create("known").get_hashes() == [b"a", b"b"]
     assert context.session_manager.active_count() == 3
@@ -556,7 +566,8 @@ def test_36_output_and_uncaught_exceptions_go_to_the_log(serve, streams):
     bootstrap.finish(1.0)
     lines = [(level, message) for level, _name, message in host.lines]
     assert lines[:3] == [(20, "one"), (20, "two and"), (40, "wrong")]
-    assert sum(len(message) for _level, message in lines if message.startswith(("x", "thr"))) == 200_000 + len("thr\ufffdee")
+    long = [message for _level, message in lines if message.startswith(("x", "thr"))]
+    assert sum(map(len, long)) == 200_000 + len("thr\ufffdee")
     assert max(len(message) for _level, message in lines) <= 64 * 1024
     assert (30, "third.party", "watch out") in host.lines and (20, "a.plugin", "from a plugin") in host.lines
     assert "uncaught exception in thread mine" in host.text(40) and "ZeroDivisionError" in host.text(40)

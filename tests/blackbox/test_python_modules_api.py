@@ -243,7 +243,8 @@ def test_16_overrides_of_every_operation_of_a_worker_delegate(serve, plugins, ra
     seen = one.status()["between"]
     names = [entry[0] for entry in seen]
     assert ["lookup", "m", 8, 1] in seen and ["end_session", "stop"] in seen and ["end_session", ""] in seen
-    assert {"register", "prepare_store", "commit_store", "prepare_retrieve", "commit_retrieve", "free_lookup_locks"} <= set(names)
+    assert {"register", "prepare_store", "commit_store", "prepare_retrieve", "commit_retrieve"} <= set(names)
+    assert "free_lookup_locks" in names
 
 
 def test_16_an_override_wins_over_the_management_module_without_a_declared_dependency(serve, plugins):
@@ -292,7 +293,8 @@ def test_18_older_signatures_are_served(serve, plugins):
 # ---- the envelope ----
 
 def test_metadata_of_the_wrong_type_fails_the_start(refused, plugins):
-    plugins.write("odd", "class Odd(Base):\n    def handle(self, p): return p\n    handle.__lmcache_server_module_handler__ = 'a.b'\n")
+    metadata = "    handle.__lmcache_server_module_handler__ = 'a.b'\n"
+    plugins.write("odd", "class Odd(Base):\n    def handle(self, p): return p\n" + metadata)
     assert "Odd.handle has invalid server-module handler metadata" in refused("odd")
 
 
@@ -319,11 +321,13 @@ REGISTRAR = """
         ("server.add_handler('nope', HandlerType.SYNC, lambda: None)", "nope"),
         (
             "server.add_normal_thread_pool(['noop'], 1)",
-            "Handler for noop is SyncRequestHandler, not BlockingRequestHandler. Only blocking handlers can use thread pools.",
+            "Handler for noop is SyncRequestHandler, not BlockingRequestHandler. "
+            "Only blocking handlers can use thread pools.",
         ),
         (
             "server.add_normal_thread_pool(['poll_kv_events'], 1)",
-            "No handler registered for operation: poll_kv_events. Register handlers before calling add_normal_thread_pool.",
+            "No handler registered for operation: poll_kv_events. "
+            "Register handlers before calling add_normal_thread_pool.",
         ),
         ("raise RuntimeError('no port')", "no port"),
     ],
@@ -525,7 +529,7 @@ def test_40_events_reach_subscribers_past_one_that_raises(serve, plugins):
     end(client, "s")
     worker.unregister()
     metrics = one.get("/metrics").text
-    assert re.search(r'lmcached_module_events_own_events(_total)?\{[^}]*kind="x"[^}]*\} 2', metrics, re.I), metrics[-2000:]
+    assert re.search(r'lmcached_module_events_own_events(_total)?\{kind="x"\} 2', metrics), metrics[-2000:]
     one.judge()
     one.wait_log("bad callback")
     log = one.log()

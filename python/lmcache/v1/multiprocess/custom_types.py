@@ -89,7 +89,8 @@ class DeviceIPCWrapper(bytes):
         try:
             import torch  # noqa: F401
         except ImportError:
-            raise RuntimeError("a tensor of another process can be opened with torch only") from None
+            text = "a tensor of another process can be opened with torch only"
+            raise RuntimeError(text) from None
         return pickle.loads(self).to_tensor()
 
 

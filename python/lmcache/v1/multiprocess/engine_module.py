@@ -232,7 +232,9 @@ def order_modules(classes: Iterable[type]) -> List[type]:
     named.update({cls.__name__: cls for cls in nodes})
     needs: Dict[type, List[type]] = {}
     for cls in nodes:
-        needs[cls] = [resolve_dependency(cls, entry, named, nodes) for entry in dependencies_of(cls)]
+        needs[cls] = [
+            resolve_dependency(cls, entry, named, nodes) for entry in dependencies_of(cls)
+        ]
     ordered: List[type] = []
     while len(ordered) < len(nodes):
         ready = [

@@ -28,7 +28,9 @@ class TokenHasher:
         before it, so ``tokens`` is the whole prefix from position 0."""
         count = len(tokens) if end is None else min(len(tokens), end)
         count -= count % self.chunk_size
-        hashes = host("hashing tokens").hash_chunks(tokens[:count] if count < len(tokens) else tokens)
+        if count < len(tokens):
+            tokens = tokens[:count]
+        hashes = host("hashing tokens").hash_chunks(tokens)
         first = max(0, -(-start // self.chunk_size))
         return list(hashes[first : count // self.chunk_size])
 
