@@ -39,7 +39,8 @@ static void stream_pages(uint8_t *to, const uint8_t *from) {
 static void stream(uint8_t *to, const uint8_t *from, size_t size) {
     size_t at = (LINE - (uintptr_t)to % LINE) % LINE;
     memcpy(to, from, at);
-    for (; at + PAGES_AT_ONCE * PAGE + AHEAD <= size; at += (size_t)PAGES_AT_ONCE * PAGE)
+    for (; at + (size_t)PAGES_AT_ONCE * PAGE + AHEAD <= size;
+         at += (size_t)PAGES_AT_ONCE * PAGE)
         stream_pages(to + at, from + at);
     for (; at + LINE <= size; at += LINE)
         stream_line(to + at, from + at);
