@@ -28,8 +28,8 @@ static void an_unknown_command_is_wrong_usage(void **state) {
 
 static void commands_that_come_later_say_so(void **state) {
     (void)state;
-    static const char *const names[] = {"quota", "query",       "trace", "bench",
-                                        "tool",  "coordinator", "call"};
+    static const char *const names[] = {"quota", "query", "trace",
+                                        "bench", "tool",  "coordinator"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char expected[96];
         snprintf(expected, sizeof expected, "lmcached %s: this command is not built yet\n",
@@ -44,7 +44,8 @@ static void commands_that_come_later_say_so(void **state) {
 
 static void every_command_has_help(void **state) {
     (void)state;
-    static const char *const names[] = {"server", "ping", "describe", "kvcache", "version"};
+    static const char *const names[] = {"server",  "ping",    "describe",
+                                        "kvcache", "version", "call"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char usage[64];
         snprintf(usage, sizeof usage, "usage: lmcached %s [-h]", names[i]);
