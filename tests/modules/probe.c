@@ -41,6 +41,8 @@
 #define SCHEDULING LMC_SYNC
 #endif
 
+#define LATER_MAX 512
+
 typedef struct probe {
     lmc_context *context;
     char trace[512];
@@ -49,6 +51,9 @@ typedef struct probe {
     int64_t reap;
     bool leave_object, leak;
     atomic_llong calls, events, afters;
+    pthread_mutex_t lock;
+    pthread_t threads[LATER_MAX]; /* that complete calls later */
+    size_t thread_count;
     lmc_metric *seen;
 } probe;
 
@@ -148,6 +153,7 @@ static lmc_status create(lmc_build *build, void **self, lmc_error *error) {
     probe *p = calloc(1, sizeof *p);
     if (p == NULL)
         return LMC_NO_MEMORY;
+    pthread_mutex_init(&p->lock, NULL);
     p->context = lmc_build_context(build);
     lmc_status status = read_config(build, p, error);
     say(p, "create");
@@ -167,6 +173,9 @@ static void close_probe(void *self) {
     say(p, "close");
     if (is(p->close, "hang"))
         hang();
+    for (size_t i = 0; i < p->thread_count; i++)
+        pthread_join(p->threads[i], NULL);
+    pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
@@ -295,11 +304,14 @@ static void *complete_later(void *call) {
 }
 
 static void handle_later(void *self, lmc_call *call) {
-    pthread_t thread;
-    (void)self;
-    if (pthread_create(&thread, NULL, complete_later, call) == 0)
-        pthread_detach(thread);
-    else
+    probe *p = self;
+    pthread_mutex_lock(&p->lock);
+    bool started =
+        p->thread_count < LATER_MAX &&
+        pthread_create(&p->threads[p->thread_count], NULL, complete_later, call) == 0;
+    p->thread_count += started;
+    pthread_mutex_unlock(&p->lock);
+    if (!started)
         lmc_fail(call, LMC_FAILED, "no thread");
 }
 
