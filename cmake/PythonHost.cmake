@@ -34,5 +34,4 @@ add_custom_command(TARGET lmcached-pyhost POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E create_symlink ${CMAKE_SOURCE_DIR}/python lmcached-python
     WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
 
-include(GNUInstallDirs)
 install(TARGETS lmcached-pyhost LIBRARY DESTINATION lib/lmcached)

@@ -23,7 +23,9 @@ static const char python_metadata; /* the kind of object that our events carry *
 typedef struct subscriber { /* lives as long as the process: the bus never forgets it */
     PyObject *callback;
     char *owner;
+    struct subscriber *next;
 } subscriber;
+static subscriber *subscribers; /* guarded by the GIL */
 
 static bool set_item(PyObject *dict, const char *name, PyObject *value) {
     bool set = value != NULL && PyDict_SetItemString(dict, name, value) == 0;
@@ -90,13 +92,16 @@ static PyObject *subscribe(PyObject *module, PyObject *arguments) {
         free(copy);
         return PyErr_NoMemory();
     }
-    *added = (subscriber){Py_NewRef(callback), copy};
+    *added = (subscriber){Py_NewRef(callback), copy, NULL};
     lmc_status status;
     Py_BEGIN_ALLOW_THREADS;
     status = lmc_py_server->lmc_events_subscribe(bus(), copy, name, receive, added, &error);
     Py_END_ALLOW_THREADS;
-    if (status == LMC_OK)
+    if (status == LMC_OK) {
+        added->next = subscribers;
+        subscribers = added;
         Py_RETURN_NONE;
+    }
     Py_DECREF(added->callback);
     free(copy);
     free(added);

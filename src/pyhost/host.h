@@ -113,11 +113,13 @@ typedef struct lmc_pyhost {
     size_t (*class_count)(void);
     const lmc_module_class *(*class_at)(size_t index, const char **module_path);
     /*
-     * After the last module was closed: exit functions of Python run, threads are awaited for
-     * budget_ns together, and if all have ended the interpreter does. False: some have not.
+     * After the last module was closed, with the server still there: exit functions of Python
+     * run, threads are awaited for budget_ns together, and if all have ended the interpreter
+     * does. False: some have not, and what they may use must stay.
      */
     bool (*finish)(int64_t budget_ns);
-    /* Instead of finish: drops the classes, and the interpreter waits for another open. */
+    /* Once nobody looks at the classes any more: drops them. An interpreter that was not
+     * finished waits for another open. */
     void (*release)(void);
 } lmc_pyhost;
 

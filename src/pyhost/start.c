@@ -152,14 +152,7 @@ static bool finish(int64_t budget_ns) {
         return false;
     }
     Py_FinalizeEx();
-    lmc_py_drop_classes();
     return true;
-}
-
-static void release(void) {
-    if (!running)
-        return;
-    lmc_py_drop_classes();
 }
 
 __attribute__((visibility("default"))) extern const lmc_pyhost lmcached_python_host;
@@ -172,5 +165,5 @@ const lmc_pyhost lmcached_python_host = {
     .class_count = lmc_py_class_count,
     .class_at = lmc_py_class_at,
     .finish = finish,
-    .release = release,
+    .release = lmc_py_drop_classes,
 };

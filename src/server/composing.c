@@ -139,6 +139,8 @@ void lmc_server_close_modules(lmc_server *server) {
         lmc_composition_close(server->composition);
     else
         lmc_events_stop(server->events, LMC_CLOSE_LIMIT_NS);
+    if (!lmc_python_host_finish(&server->outside.python))
+        lmc_server_end_now(server); /* its threads still run: nothing they use may go */
     lmc_zmq_side_context_end(SIDE_CONTEXT_NS);
     lmc_liveness_destroy(server->context.liveness);
     lmc_unknown_ids_destroy(server->context.unknown_ids);

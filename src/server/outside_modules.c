@@ -188,7 +188,7 @@ lmc_status lmc_outside_modules_load(lmc_outside_modules *modules, const lmc_conf
 }
 
 void lmc_outside_modules_fini(lmc_outside_modules *modules) {
-    lmc_python_host_finish(&modules->python);
+    lmc_python_host_fini(&modules->python);
     free(modules->python_saw);
     for (size_t i = 0; i < modules->count; i++)
         lmc_native_free(modules->files[i]);

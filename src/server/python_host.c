@@ -144,11 +144,13 @@ lmc_status lmc_python_host_open(lmc_python_host *python, const lmc_config *confi
     return status;
 }
 
-void lmc_python_host_finish(lmc_python_host *python) {
-    if (python->host != NULL && python->reuse)
+bool lmc_python_host_finish(lmc_python_host *python) {
+    return python->host == NULL || python->reuse || python->host->finish(FINISH_NS);
+}
+
+void lmc_python_host_fini(lmc_python_host *python) {
+    if (python->host != NULL)
         python->host->release();
-    else if (python->host != NULL && !python->host->finish(FINISH_NS))
-        return; /* its threads may still look at all this */
     free(python->argv);
     free(python->argv_bytes);
     *python = (lmc_python_host){0};

@@ -31,13 +31,17 @@ typedef struct lmc_python_world {
 /*
  * Loads the host, starts Python and imports the modules of all dotted paths. `classes`,
  * built-in ones first, are what modules may depend on; borrowed until finish. Failing, it names
- * what is missing; finish is due in any case. `path` is the first dotted path, for that text.
+ * what is missing; finish and fini are due in any case. `path` is the first dotted path, for
+ * that text.
  */
 lmc_status lmc_python_host_open(lmc_python_host *python, const lmc_config *config,
                                 const lmc_python_world *world, const char *path,
                                 const lmc_module_class *const *classes, size_t class_count,
                                 size_t built_in_count, lmc_error *error);
-/* After the modules were closed. Accepts one that was never opened. */
-void lmc_python_host_finish(lmc_python_host *python);
+/* After the modules were closed, with the server still there. False: threads of Python modules
+ * still run, and what they may use must stay. Accepts one that was never opened. */
+bool lmc_python_host_finish(lmc_python_host *python);
+/* Once nobody looks at the classes any more. */
+void lmc_python_host_fini(lmc_python_host *python);
 
 #endif
