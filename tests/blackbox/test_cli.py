@@ -91,7 +91,6 @@ def test_a_rejected_configuration_is_logged_and_exit_1(arguments, text):
     "arguments, name",
     [
         (["--transport", "grpc"], "--transport"),
-        (["--server-module", '{"module_path":"a.b"}'], "--server-module"),
         (["--l2-adapter", '{"type":"fs","base_path":"x"}'], "--l2-adapter"),
         (["--engine-type", "blend"], "--engine-type"),
         (["--coordinator-url", "http://c:9300"], "--coordinator-url"),
