@@ -2,6 +2,9 @@
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+# Its private requirements bring include folders that differ from one configuring to the next.
+set_target_properties(PkgConfig::ZMQ PROPERTIES INTERFACE_COMPILE_OPTIONS ""
+    INTERFACE_INCLUDE_DIRECTORIES "${ZMQ_INCLUDEDIR}")
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 

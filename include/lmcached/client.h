@@ -62,13 +62,30 @@ LMC_CLIENT_API lmc_status lmc_client_chunk_size(lmc_client *client, double timeo
                                                 int64_t *chunk_size);
 /*
  * Calls a method that a server module offers. On LMC_OK *success tells whether the method
- * succeeded, and *payload (its answer, or the error text when it failed) is malloc'ed for the
- * caller, who frees it; *size is its length.
+ * succeeded, and *answer (what it returned, or the error text when it failed) is malloc'ed for
+ * the caller, who frees it; *size is its length.
  */
 LMC_CLIENT_API lmc_status lmc_client_server_module_call(lmc_client *client, const char *method,
                                                         lmc_slice payload, double timeout_s,
                                                         bool *success, void **answer,
                                                         size_t *size);
+
+/* ---- slots: where the chunks of a prepared store or retrieve lie ---- */
+
+typedef struct lmc_client_slot {
+    int64_t offset, length; /* bytes, in the pool */
+    int64_t chunk_index;    /* of a store: position in the range; of a retrieve: in order, -1 */
+} lmc_client_slot;
+
+/*
+ * Reads the `context` of a prepare_store or prepare_retrieve reply. At most `capacity` slots
+ * are written; *count is how many there are. LMC_DECLINED: the context names no slots at all,
+ * so the bytes travel with the call (commit_store's data, prepare_retrieve's data).
+ * LMC_MALFORMED: it is no such context, or a slot lies outside of a pool of pool_size bytes.
+ */
+LMC_CLIENT_API lmc_status lmc_client_slots(lmc_slice context, int64_t pool_size,
+                                           lmc_client_slot *slots, size_t capacity,
+                                           size_t *count);
 
 /* ---- shared memory ---- */
 

@@ -263,6 +263,44 @@ static void a_pool_that_does_not_exist_is_not_found(void **state) {
     assert_int_equal(lmc_pool_map(lmc_text(""), 0, &pool), LMC_NOT_FOUND);
 }
 
+/* {"slots": [{"offset": 4096, "length": 256, "shape": [2], "dtype": "u"}], "chunk_indices":
+ * [3]} */
+static const char ONE_SLOT[] =
+    "\x82\xa5slots\x91\x84\xa6offset\xcd\x10\x00\xa6length\xcd\x01\x00"
+    "\xa5shape\x91\x02\xa5"
+    "dtype\xa1u\xad"
+    "chunk_indices\x91\x03";
+
+static void slots_of_a_store_are_read(void **state) {
+    (void)state;
+    lmc_client_slot slots[1];
+    size_t count;
+    lmc_slice context = {ONE_SLOT, sizeof(ONE_SLOT) - 1};
+    assert_int_equal(lmc_client_slots(context, 8192, slots, 1, &count), LMC_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(slots[0].offset, 4096);
+    assert_int_equal(slots[0].length, 256);
+    assert_int_equal(slots[0].chunk_index, 3);
+}
+
+static void a_slot_outside_of_the_pool_is_refused(void **state) {
+    (void)state;
+    lmc_client_slot slots[1];
+    size_t count;
+    lmc_slice context = {ONE_SLOT, sizeof(ONE_SLOT) - 1};
+    assert_int_equal(lmc_client_slots(context, 4351, slots, 1, &count), LMC_MALFORMED);
+    for (size_t size = 0; size < context.size; size++)
+        assert_int_equal(lmc_client_slots((lmc_slice){ONE_SLOT, size}, 8192, slots, 1, &count),
+                         LMC_MALFORMED);
+}
+
+static void a_context_without_slots_means_byte_copy(void **state) {
+    (void)state;
+    size_t count;
+    assert_int_equal(lmc_client_slots((lmc_slice){"\x80", 1}, 8192, NULL, 0, &count),
+                     LMC_DECLINED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_common_calls_give_their_values),
@@ -275,6 +313,9 @@ int main(void) {
         cmocka_unit_test(many_threads_share_one_client),
         cmocka_unit_test(out_of_memory_is_an_error_and_leaks_nothing),
         cmocka_unit_test(a_pool_that_does_not_exist_is_not_found),
+        cmocka_unit_test(slots_of_a_store_are_read),
+        cmocka_unit_test(a_slot_outside_of_the_pool_is_refused),
+        cmocka_unit_test(a_context_without_slots_means_byte_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
