@@ -65,6 +65,17 @@ def test_a_c_client_builds_out_of_the_tree_with_pkg_config(prefix, finding, serv
     assert told == "12\n"
 
 
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
+def test_the_example_of_a_c_client_stores_and_loads(prefix, finding, server, tmp_path):
+    source = prefix / "share/doc/lmcached/examples/c_client/store_and_load.c"
+    flags = run("pkg-config", "--cflags", "--libs", "lmcached-client", env=finding).split()
+    run("cc", "-Wall", "-Werror", source, "-o", tmp_path / "store_and_load", *flags)
+    library = next(prefix.glob("lib/**/liblmcached-client.so")).parent
+    one = server("--chunk-size", "256", shm=True)
+    told = run(tmp_path / "store_and_load", one.url, env={"LD_LIBRARY_PATH": str(library)})
+    assert "stored 131072 bytes: yes\nchunks found: 1\nloaded back: the same bytes\n" == told
+
+
 def test_the_examples_of_modules_build_from_what_is_installed(prefix, finding):
     example = prefix / "share/doc/lmcached/examples/hello_module"
     run("make", "-C", example, env=finding)
