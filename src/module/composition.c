@@ -268,8 +268,7 @@ lmc_status lmc_composition_register(lmc_composition *composition, lmc_registry *
         status = lmc_registry_add_of(registry, module->class.operations, &module->owner, error);
     }
     if (status == LMC_OK)
-        status = lmc_registry_add(registry, lmc_router_operations(composition->router),
-                                  composition->router, "EnvelopeRouter", false, error);
+        status = lmc_router_register(composition->router, registry, error);
     return status;
 }
 
@@ -364,16 +363,29 @@ bool lmc_composition_close(lmc_composition *composition) {
         c->options.take_over != NULL ? c->options.take_over : wait_for_close, c->options.arg);
 }
 
+/* What calls that were never completed are charged to: their handlers may still do so. */
+static lmc_module_record *left_behind;
+
+static void free_records(lmc_composition *c) {
+    bool in_flight = false;
+    for (size_t i = 0; c->records != NULL && i < c->options.class_count; i++)
+        in_flight |= atomic_load(&c->records[i].own.account.in_flight) > 0;
+    if (in_flight) {
+        left_behind = c->records;
+        return;
+    }
+    for (size_t i = 0; c->records != NULL && i < c->options.class_count; i++)
+        lmc_module_record_fini(&c->records[i]);
+    free(c->records);
+}
+
 void lmc_composition_destroy(lmc_composition *composition) {
     if (composition == NULL)
         return;
     lmc_status_collector_destroy(composition->status);
     lmc_router_destroy(composition->router);
-    for (size_t i = 0; composition->records != NULL && i < composition->options.class_count;
-         i++)
-        lmc_module_record_fini(&composition->records[i]);
+    free_records(composition);
     lmc_arena_fini(&composition->arena);
-    free(composition->records);
     free(composition->closings);
     free(composition->built);
     free(composition->order);

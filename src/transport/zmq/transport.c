@@ -178,6 +178,9 @@ static void close_sockets(lmc_zmq_transport *transport) {
         zmq_ctx_term(transport->context);
 }
 
+/* What a call that its handler never completed is left with: the handler may still do so. */
+static lmc_zmq_transport *left_behind;
+
 void lmc_zmq_transport_destroy(lmc_zmq_transport *transport) {
     if (transport == NULL)
         return;
@@ -185,6 +188,10 @@ void lmc_zmq_transport_destroy(lmc_zmq_transport *transport) {
     lmc_zmq_loop_do_errands(transport);
     close_sockets(transport);
     lmc_zmq_requests_free(transport);
+    if (transport->in_flight != NULL) {
+        left_behind = transport;
+        return;
+    }
     lmc_zmq_peers_fini(&transport->peers);
     lmc_zmq_replies_fini(&transport->replies);
     free(transport);
