@@ -119,6 +119,17 @@ static bool load(lmc_client *client) {
     return same;
 }
 
+/* What a worker and a scheduler say when they are done. */
+static void say_goodbye(lmc_client *client) {
+    lmc_end_session_request end = {.request_id = text("request-1")};
+    lmc_future *future;
+    call(client, "end_session", &end, &future);
+    lmc_future_free(future);
+    lmc_unregister_kv_cache_engine_driven_context_request leave = {.instance_id = INSTANCE};
+    call(client, "unregister_kv_cache_engine_driven_context", &leave, &future);
+    lmc_future_free(future);
+}
+
 int main(int argc, char **argv) {
     lmc_client *client = lmc_client_open(argc > 1 ? argv[1] : "localhost:5555");
     if (client == NULL)
@@ -130,6 +141,7 @@ int main(int argc, char **argv) {
     printf("chunks found: %lld\n", (long long)look_up(client));
     bool same = load(client);
     printf("loaded back: %s\n", same ? "the same bytes" : "something else");
+    say_goodbye(client);
     lmc_pool_unmap(&pool);
     lmc_client_close(client);
     return same ? 0 : 1;
