@@ -12,6 +12,7 @@ import time
 
 import measure
 import modules
+import python_modules
 from figures import Report, print_table
 from programs import ROOT, Place, temporary_folder
 
@@ -26,6 +27,7 @@ SECTIONS = {
     "memory": ("Memory and idle time", measure.held_memory),
     "objects": ("Many objects", measure.objects),
     "modules": ("Server modules", modules.modules),
+    "python": ("Server modules in Python", python_modules.python_modules),
 }
 
 
