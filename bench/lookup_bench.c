@@ -70,7 +70,7 @@ static void store(bench *b, uint32_t *tokens) {
         LMC_OK)
         die(error.text);
     if (transfer.slot_count > 0 &&
-        lmc_cache_commit_store(b->cache, &key, INSTANCE, 1) != LMC_OK)
+        lmc_cache_commit_store(b->cache, &key, INSTANCE, 1, NULL) != LMC_OK)
         die("a store found no room");
     lmc_cache_end_session(b->cache, key.request_id);
     lmc_arena_reset(&b->arena);

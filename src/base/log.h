@@ -35,6 +35,9 @@ lmc_status lmc_log_start(lmc_error *error); /* starts the writer thread */
 void lmc_log_stop(void);                    /* writes what is queued, ends the thread */
 void lmc_log_flush(void); /* returns when all lines queued so far are written */
 
+/* Warns, once per call, when the environment names a level that does not exist. */
+void lmc_log_check_environment(void);
+
 /* Level names as above; false when unknown. */
 bool lmc_log_level_parse(const char *name, lmc_log_level *level);
 const char *lmc_log_level_name(lmc_log_level level);
@@ -103,5 +106,11 @@ typedef struct lmc_log_limit {
     _Atomic uint64_t suppressed;
 } lmc_log_limit;
 bool lmc_log_allow(lmc_log_limit *limit, uint64_t *suppressed);
+
+/* The end of such a line: " (N more not shown)", or nothing when none was suppressed. */
+typedef struct lmc_log_more_text {
+    char text[48];
+} lmc_log_more_text;
+lmc_log_more_text lmc_log_more(uint64_t suppressed);
 
 #endif

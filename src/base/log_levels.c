@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 
+#define LMC_LOGGER "lmcache"
 #define LOGGERS_MAX 256
 #define NAME_MAX_BYTES 96
 #define ROOT "lmcache"
@@ -178,4 +179,21 @@ bool lmc_log_allow(lmc_log_limit *limit, uint64_t *suppressed) {
     if (suppressed != NULL)
         *suppressed = missed;
     return true;
+}
+
+lmc_log_more_text lmc_log_more(uint64_t suppressed) {
+    lmc_log_more_text more = {{0}};
+    if (suppressed > 0)
+        snprintf(more.text, sizeof more.text, " (%llu more not shown)",
+                 (unsigned long long)suppressed);
+    return more;
+}
+
+void lmc_log_check_environment(void) {
+    lmc_log_level level;
+    const char *name = getenv("LMCACHE_LOG_LEVEL");
+    if (name != NULL && name[0] != '\0' && !lmc_log_level_parse(name, &level))
+        LMC_WARNING("LMCACHE_LOG_LEVEL=%s is no level, INFO is used; there are DEBUG, INFO, "
+                    "WARNING, ERROR and CRITICAL",
+                    name);
 }

@@ -431,6 +431,27 @@ static void a_site_is_allowed_once_and_counts_what_it_suppressed(void **state) {
     assert_true(limit.next_ns > 1);
 }
 
+static void an_unknown_level_in_the_environment_is_told(void **state) {
+    (void)state;
+    lmc_log_check_environment(); /* main() has set one */
+    read_what_is_there();
+    assert_int_equal(occurrences("LMCACHE_LOG_LEVEL=nonsense is no level, INFO is used"), 1);
+    setenv("LMCACHE_LOG_LEVEL", "Warning", 1);
+    lmc_log_check_environment();
+    unsetenv("LMCACHE_LOG_LEVEL");
+    lmc_log_check_environment();
+    read_what_is_there();
+    assert_int_equal(occurrences("is no level"), 1);
+}
+
+static void what_was_suppressed_is_told_only_when_something_was(void **state) {
+    (void)state;
+    assert_string_equal(lmc_log_more(0).text, "");
+    assert_string_equal(lmc_log_more(3).text, " (3 more not shown)");
+    assert_string_equal(lmc_log_more(UINT64_MAX).text,
+                        " (18446744073709551615 more not shown)");
+}
+
 #define CAPTURED(test) cmocka_unit_test_setup_teardown(test, capture, release)
 
 int main(void) {
@@ -457,6 +478,8 @@ int main(void) {
         CAPTURED(text_in_bulk_leaves_room_for_other_lines),
         CAPTURED(only_a_terminal_gets_colours),
         cmocka_unit_test(a_site_is_allowed_once_and_counts_what_it_suppressed),
+        cmocka_unit_test(what_was_suppressed_is_told_only_when_something_was),
+        CAPTURED(an_unknown_level_in_the_environment_is_told),
         cmocka_unit_test(only_so_many_loggers_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,24 +177,32 @@ typedef struct lmc_transfer {
 lmc_status lmc_cache_prepare_store(lmc_cache *cache, const lmc_cache_key *key,
                                    int64_t instance_id, uint64_t connection, lmc_arena *arena,
                                    lmc_transfer *transfer, lmc_error *error);
+/* What stores made readable; starts with zeros. */
+typedef struct lmc_stored {
+    size_t chunks;   /* objects of the group that has the most */
+    size_t in_group; /* of `group`, the latest */
+    uint32_t group;
+} lmc_stored;
+
 /*
  * Takes the remembered objects and makes them readable. LMC_NOT_FOUND: nothing remembered. What
- * was cleared meanwhile is dropped, and that is LMC_OK (D7).
+ * was cleared meanwhile is dropped, and that is LMC_OK (D7). *chunks (may be NULL) is how many
+ * chunks became readable.
  */
 lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key,
-                                  int64_t instance_id, uint64_t connection);
+                                  int64_t instance_id, uint64_t connection, size_t *chunks);
 /*
  * For a store whose bytes come with the call: takes over what prepare_store remembered for the
  * key, reserves the rest of the range and returns the slots to fill, all chunks of the range
  * that need bytes. The instance is answered in pickle form from now on. When this is LMC_OK the
  * caller must call lmc_cache_finish_copy_in exactly once, with the slots that were filled
- * marked (filled NULL: all of them); the others are dropped.
+ * marked (filled NULL: all of them); the others are dropped. *stored (may be NULL) counts on.
  */
 lmc_status lmc_cache_begin_copy_in(lmc_cache *cache, const lmc_cache_key *key,
                                    int64_t instance_id, uint64_t connection, lmc_arena *arena,
                                    lmc_transfer *transfer, lmc_error *error);
 void lmc_cache_finish_copy_in(lmc_cache *cache, const lmc_transfer *transfer,
-                              const bool *filled);
+                              const bool *filled, lmc_stored *stored);
 
 /*
  * Every unmasked chunk the range needs must be resident; moves one share per object from the

@@ -27,11 +27,11 @@ static void run(scenario *s) {
     lmc_cache_key write = worker_key(f, "w", 0, 0, CHUNKS);
     lmc_arena_reset(&f->arena);
     if (lmc_cache_prepare_store(f->cache, &write, 7, 3, &f->arena, &transfer, NULL) == LMC_OK)
-        (void)lmc_cache_commit_store(f->cache, &write, 7, 3);
+        (void)lmc_cache_commit_store(f->cache, &write, 7, 3, NULL);
     lmc_cache_key copy = worker_key(f, "c", 0, CHUNKS - 2, CHUNKS + 2);
     lmc_arena_reset(&f->arena);
     if (lmc_cache_begin_copy_in(f->cache, &copy, 7, 3, &f->arena, &transfer, NULL) == LMC_OK)
-        lmc_cache_finish_copy_in(f->cache, &transfer, NULL);
+        lmc_cache_finish_copy_in(f->cache, &transfer, NULL, NULL);
     int64_t chunks;
     lmc_cache_key key = scheduler_key(f, "r", CHUNKS + 4);
     lmc_cache_lookup(f->cache, &key, 1, 2);

@@ -229,7 +229,7 @@ static UNUSED size_t store(cache_fixture *f, int64_t instance, lmc_cache_key key
         memset(lmc_l1_data(f->cache->l1, transfer.slots[i].object),
                (int)(transfer.slots[i].chunk_index + key.start / CHUNK), OBJECT_SIZE);
     if (count > 0)
-        assert_int_equal(lmc_cache_commit_store(f->cache, &key, instance, 0), LMC_OK);
+        assert_int_equal(lmc_cache_commit_store(f->cache, &key, instance, 0, NULL), LMC_OK);
     return count;
 }
 

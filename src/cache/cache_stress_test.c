@@ -60,7 +60,7 @@ static void store_some(worker *w, int prompt, const char *id, uint64_t connectio
                                     &transfer, NULL) != LMC_OK)
             return;
         fill(w, prompt, &transfer, first);
-        lmc_cache_finish_copy_in(w->f->cache, &transfer, NULL);
+        lmc_cache_finish_copy_in(w->f->cache, &transfer, NULL, NULL);
         return;
     }
     if (lmc_cache_prepare_store(w->f->cache, &key, w->number, connection, &w->arena, &transfer,
@@ -68,7 +68,7 @@ static void store_some(worker *w, int prompt, const char *id, uint64_t connectio
         return;
     fill(w, prompt, &transfer, first);
     if (below(w, 10) > 0) /* some clients die in between */
-        (void)lmc_cache_commit_store(w->f->cache, &key, w->number, connection);
+        (void)lmc_cache_commit_store(w->f->cache, &key, w->number, connection, NULL);
 }
 
 static void retrieve_some(worker *w, int prompt, const char *id, size_t end,

@@ -51,10 +51,13 @@ typedef struct lmc_pending {
 lmc_pending *lmc_pending_create(lmc_pending_kind kind, const lmc_pending_id *id,
                                 const lmc_object_ref *refs, const lmc_place *places,
                                 size_t count);
+/* Counts objects of one group that became readable. */
+void lmc_stored_add(lmc_stored *stored, uint32_t group, size_t count);
+
 /* Discards or releases the objects and frees; accepts NULL. Takes one, not its next. */
 void lmc_pending_abandon(lmc_l1 *l1, lmc_pending *pending);
-/* Commits a store or ends a retrieve, and frees. */
-void lmc_pending_complete(lmc_l1 *l1, lmc_pending *pending);
+/* Commits a store or ends a retrieve, and frees. Returns the chunks a store made readable. */
+size_t lmc_pending_complete(lmc_l1 *l1, lmc_pending *pending);
 
 typedef struct lmc_instances_config {
     int64_t read_ttl_ns, write_ttl_ns, disconnect_lease_ns;

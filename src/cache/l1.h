@@ -113,7 +113,7 @@ void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t s
                     lmc_object_ref *refs, lmc_reserve_result *results);
 /* Makes staged objects resident and gives up the writer's reference. A cleared one is dropped.
  */
-void lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
+size_t lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
 /* Frees staged objects, never seen by anybody. */
 void lmc_l1_discard(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
 

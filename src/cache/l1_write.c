@@ -110,9 +110,10 @@ void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t s
 }
 
 /* From the back, so that of one request the last chunks are the oldest (storage.md 5.2). */
-void lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
+size_t lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
     lmc_object_table *table = &l1->table;
     lmc_tally committed;
+    size_t readable = 0;
     committed.used = 0;
     for (size_t end = count; end > 0;) {
         size_t at = end > LMC_L1_BATCH ? end - LMC_L1_BATCH : 0;
@@ -126,6 +127,7 @@ void lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
                 continue;
             }
             lmc_object_publish(table, object);
+            readable++;
             lmc_chunk_touch(table, lmc_object_at(table, object)->chunk);
             lmc_tally_add(&committed, lmc_l1_space_of(l1, object), 1);
         }
@@ -133,6 +135,7 @@ void lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
         lmc_tally_report_salt(l1, &committed, l1->observer.committed);
         end = at;
     }
+    return readable;
 }
 
 void lmc_l1_discard(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {

@@ -42,10 +42,34 @@ void lmc_pending_abandon(lmc_l1 *l1, lmc_pending *pending) {
     free(pending);
 }
 
-void lmc_pending_complete(lmc_l1 *l1, lmc_pending *pending) {
+void lmc_stored_add(lmc_stored *stored, uint32_t group, size_t count) {
+    if (stored->group != group)
+        stored->in_group = 0;
+    stored->group = group;
+    stored->in_group += count;
+    if (stored->in_group > stored->chunks)
+        stored->chunks = stored->in_group;
+}
+
+/* Group by group, so that the chunks can be told from their objects. */
+static size_t commit_groups(lmc_l1 *l1, const lmc_pending *pending) {
+    lmc_stored stored = {0};
+    for (size_t at = 0, end; at < pending->count; at = end) {
+        uint32_t group = pending->places[at].group;
+        end = at + 1;
+        while (end < pending->count && pending->places[end].group == group)
+            end++;
+        lmc_stored_add(&stored, group, lmc_l1_commit(l1, pending->refs + at, end - at));
+    }
+    return stored.chunks;
+}
+
+size_t lmc_pending_complete(lmc_l1 *l1, lmc_pending *pending) {
+    size_t chunks = 0;
     if (pending->kind == LMC_PENDING_STORE)
-        lmc_l1_commit(l1, pending->refs, pending->count);
+        chunks = commit_groups(l1, pending);
     else
         lmc_l1_release(l1, pending->refs, pending->count, 1, true);
     free(pending);
+    return chunks;
 }

@@ -108,7 +108,8 @@ static lmc_status enter(transfer *t, uint64_t connection, lmc_transfer *out) {
     t->chunks = t->range.end - t->range.first;
     status = lmc_instances_enter(&t->cache->instances, t->instance_id, connection, &t->view);
     if (status != LMC_OK)
-        return lmc_error_set(t->error, status, "instance is not registered");
+        return lmc_error_set(t->error, status, "instance %lld is not registered (model %.*s)",
+                             (long long)t->instance_id, LMC_SLICE_ARGS(t->key->model_name));
     out->by_copy = t->view.by_copy;
     status = lmc_key_space_get(t->cache->l1, t->key->model_name, t->key->cache_salt, &t->space);
     if (status == LMC_OK)
@@ -299,7 +300,7 @@ static lmc_pending *take(lmc_cache *cache, const lmc_cache_key *key, int64_t ins
 }
 
 static lmc_status commit(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
-                         uint64_t connection, lmc_pending_kind kind) {
+                         uint64_t connection, lmc_pending_kind kind, size_t *chunks) {
     lmc_chunk_range range;
     lmc_status status = lmc_key_transfer_range(key, cache->config.chunk_size, &range, NULL);
     if (status != LMC_OK)
@@ -309,15 +310,19 @@ static lmc_status commit(lmc_cache *cache, const lmc_cache_key *key, int64_t ins
         return LMC_NOT_FOUND;
     while (taken != NULL) {
         lmc_pending *next = taken->next;
-        lmc_pending_complete(cache->l1, taken);
+        size_t readable = lmc_pending_complete(cache->l1, taken);
+        if (chunks != NULL)
+            *chunks += readable;
         taken = next;
     }
     return LMC_OK;
 }
 
 lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key,
-                                  int64_t instance_id, uint64_t connection) {
-    return commit(cache, key, instance_id, connection, LMC_PENDING_STORE);
+                                  int64_t instance_id, uint64_t connection, size_t *chunks) {
+    if (chunks != NULL)
+        *chunks = 0;
+    return commit(cache, key, instance_id, connection, LMC_PENDING_STORE, chunks);
 }
 
 /* What prepare_store remembered goes into the grid; what does not belong there is discarded. */
@@ -364,15 +369,20 @@ lmc_status lmc_cache_begin_copy_in(lmc_cache *cache, const lmc_cache_key *key,
     return status;
 }
 
-/* Collects slots with the same fate and hands them to L1 in batches. */
+/* Collects slots of one group with the same fate and hands them to L1 in batches. */
 static void finish_slots(lmc_cache *cache, const lmc_transfer *of, const bool *filled,
-                         bool fate) {
+                         bool fate, lmc_stored *stored) {
     lmc_object_ref refs[LMC_L1_BATCH];
     size_t count = 0;
     for (size_t i = 0; i <= of->slot_count; i++) {
-        bool flush = count == LMC_L1_BATCH || i == of->slot_count;
+        bool flush = count == LMC_L1_BATCH || i == of->slot_count ||
+                     (i > 0 && of->slots[i].group != of->slots[i - 1].group);
         if (flush && count > 0) {
-            (fate ? lmc_l1_commit : lmc_l1_discard)(cache->l1, refs, count);
+            if (fate)
+                lmc_stored_add(stored, of->slots[i - 1].group,
+                               lmc_l1_commit(cache->l1, refs, count));
+            else
+                lmc_l1_discard(cache->l1, refs, count);
             count = 0;
         }
         if (i < of->slot_count && (filled == NULL || filled[i]) == fate)
@@ -380,9 +390,11 @@ static void finish_slots(lmc_cache *cache, const lmc_transfer *of, const bool *f
     }
 }
 
-void lmc_cache_finish_copy_in(lmc_cache *cache, const lmc_transfer *of, const bool *filled) {
-    finish_slots(cache, of, filled, true);
-    finish_slots(cache, of, filled, false);
+void lmc_cache_finish_copy_in(lmc_cache *cache, const lmc_transfer *of, const bool *filled,
+                              lmc_stored *stored) {
+    lmc_stored unasked = {0};
+    finish_slots(cache, of, filled, true, stored != NULL ? stored : &unasked);
+    finish_slots(cache, of, filled, false, NULL);
 }
 
 /* ---- retrieves ---- */
@@ -485,7 +497,7 @@ void lmc_cache_finish_copy_out(lmc_cache *cache, const lmc_transfer *of) {
 
 void lmc_cache_commit_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
                                uint64_t connection) {
-    (void)commit(cache, key, instance_id, connection, LMC_PENDING_RETRIEVE);
+    (void)commit(cache, key, instance_id, connection, LMC_PENDING_RETRIEVE, NULL);
 }
 
 void lmc_cache_fail_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id) {

@@ -70,6 +70,8 @@ static void place(lmc_dispatcher *dispatcher, lmc_exchange *x) {
         lmc_exchange_run(x);
         return;
     }
+    if (x->handler->answers_at_once != NULL && lmc_exchange_run_at_once(x))
+        return;
     x->is_barrier = is_outside_registration(x);
     if (x->is_barrier)
         dispatcher->barrier = true;

@@ -116,10 +116,9 @@ static void log_method(const lmc_exchange *x, lmc_status status) {
     const lmc_server_module_call_request *request = x->request;
     uint64_t suppressed;
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_ERROR("server module method %.*s failed: %s (%llu more not shown)",
-                  LMC_SLICE_ARGS(request->method),
+        LMC_ERROR("server module method %.*s failed: %s%s", LMC_SLICE_ARGS(request->method),
                   x->text != NULL ? x->text : lmc_status_name(status),
-                  (unsigned long long)suppressed);
+                  lmc_log_more(suppressed).text);
 }
 
 static void log_failure(const lmc_exchange *x, lmc_status status, bool answered) {
@@ -140,11 +139,11 @@ static void log_failure(const lmc_exchange *x, lmc_status status, bool answered)
     }
     if (!lmc_log_allow(&limit, &suppressed))
         return;
-    LMC_WARNING("Error handling operation %s: %s%s%s; %s (%llu more not shown)",
-                x->operation->name, lmc_status_name(status), x->text != NULL ? ": " : "",
+    LMC_WARNING("Error handling operation %s: %s%s%s; %s%s", x->operation->name,
+                lmc_status_name(status), x->text != NULL ? ": " : "",
                 x->text != NULL ? x->text : "",
                 answered ? "answered with its negative" : "it has no negative, so no answer",
-                (unsigned long long)suppressed);
+                lmc_log_more(suppressed).text);
 }
 
 void lmc_exchange_answer(lmc_exchange *x, lmc_status status) {
@@ -173,9 +172,9 @@ static void reject_malformed(lmc_exchange *x, const lmc_error *error) {
     uint64_t suppressed;
     lmc_dispatch_count(x->dispatcher, LMC_COUNT_MALFORMED);
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_WARNING("request not answered: %s (%llu more not shown)",
+        LMC_WARNING("request not answered: %s%s",
                     error->text[0] != '\0' ? error->text : x->operation->name,
-                    (unsigned long long)suppressed);
+                    lmc_log_more(suppressed).text);
     leave(x, false);
 }
 
@@ -235,6 +234,15 @@ void lmc_exchange_run(lmc_exchange *x) {
     lmc_exchange_charge(x, handler->account);
     set_state(x, LMC_STATE_RUNNING);
     handler->entry->handle(handler->self, call);
+}
+
+bool lmc_exchange_run_at_once(lmc_exchange *x) {
+    if (!decode(x))
+        return true;
+    if (!x->handler->answers_at_once(x->handler->self, x->request))
+        return false;
+    lmc_exchange_run(x);
+    return true;
 }
 
 bool lmc_exchange_send_back(lmc_exchange *x, lmc_status status) {

@@ -111,6 +111,10 @@ void lmc_exchange_begin(lmc_exchange *x, const lmc_operation_def *operation,
                         const lmc_handler *handler, lmc_peer *peer);
 /* Decodes and calls the handler. The thread of x->handler->place. */
 void lmc_exchange_run(lmc_exchange *x);
+/* On the request loop, instead of queueing: true when x was answered or dropped, because it
+ * does not decode or its handler answers at once. False: it is decoded, and has to be queued.
+ */
+bool lmc_exchange_run_at_once(lmc_exchange *x);
 /* Instead of run: decodes, and completes with `status` without calling the handler. */
 void lmc_exchange_refuse(lmc_exchange *x, lmc_status status);
 /*

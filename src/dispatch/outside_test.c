@@ -44,6 +44,11 @@ static void complete(void *self, lmc_call *call) {
     lmc_complete(call, LMC_OK);
 }
 
+static void complete_now(void *self, lmc_call *call) {
+    (void)self;
+    lmc_complete(call, LMC_OK);
+}
+
 static void give_up(void *self, lmc_call *call) {
     (void)self;
     lmc_fail(call, LMC_FAILED, "on purpose");
@@ -102,6 +107,45 @@ static void run_once(fake_server *server, bool answered) {
     assert_int_equal(exchange->answered, answered);
     fake_close(server);
     fake_free(exchange);
+}
+
+/* Stands for a router of modules from outside. */
+static const lmc_operation routes[] = {{.name = "ping",
+                                        .scheduling = LMC_NORMAL,
+                                        .flags = LMC_RUNS_OUTSIDE,
+                                        .handle = complete_now},
+                                       {.name = NULL}};
+
+static bool knows_none(const void *self, const void *request) {
+    (void)self;
+    (void)request;
+    return true;
+}
+
+static void what_is_answered_at_once_waits_for_no_handler_from_outside(void **state) {
+    (void)state;
+    static const lmc_owner router = {.name = "Router", .answers_at_once = knows_none};
+    fake_server server;
+    lmc_peer slow_peer, peer;
+    open_with(&server, completes, completes);
+    assert_int_equal(lmc_registry_add_of(server.registry, routes, &router, NULL), LMC_OK);
+    fake_run(&server, 1, 1);
+    atomic_store(&hold, true);
+    fake_exchange *slow = call_clear(&server, &slow_peer);
+    while (atomic_load(&runs) == 0)
+        pause_a_moment();
+    fake_exchange *quick = fake_make(server.dispatcher);
+    lmc_peer_init(&peer);
+    fake_begin(quick, "ping", &peer);
+    lmc_dispatch(&quick->x);
+    assert_int_equal(atomic_load(&quick->finished), 1); /* on this thread, before any flush */
+    assert_true(quick->answered);
+    assert_int_equal(atomic_load(&slow->finished), 0);
+    atomic_store(&hold, false);
+    fake_await(slow, 1);
+    fake_close(&server);
+    fake_free(slow);
+    fake_free(quick);
 }
 
 static void calls_are_charged_to_whose_handler_has_them(void **state) {
@@ -284,6 +328,8 @@ static void a_long_handler_is_told_of_and_again_when_its_time_has_doubled(void *
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_is_answered_at_once_waits_for_no_handler_from_outside,
+                               reset),
         cmocka_unit_test_setup(calls_are_charged_to_whose_handler_has_them, reset),
         cmocka_unit_test_setup(a_failure_counts_for_whose_handler_failed, reset),
         cmocka_unit_test_setup(a_call_comes_back_once_with_the_outcome_of_the_handler_behind,

@@ -134,6 +134,7 @@ static lmc_handler *make_handler(const lmc_operation_def *operation, const lmc_o
                              .owner = owner->name,
                              .account = owner->account,
                              .outside = owner->outside,
+                             .answers_at_once = owner->answers_at_once,
                              .place = place_of(entry, owner->outside)};
     return handler;
 }

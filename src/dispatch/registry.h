@@ -41,6 +41,9 @@ typedef struct lmc_owner {
     void *self;
     bool outside;
     lmc_account *account; /* NULL: its calls are not counted */
+    /* True: the handler only answers this request, wherever it runs. May be NULL. Then such
+     * requests, and those that do not decode, wait for no pool. Called on the request loop. */
+    bool (*answers_at_once)(const void *self, const void *request);
 } lmc_owner;
 
 typedef struct lmc_handler {
@@ -50,6 +53,7 @@ typedef struct lmc_handler {
     const char *owner; /* class name */
     lmc_account *account;
     bool outside;
+    bool (*answers_at_once)(const void *self, const void *request); /* of the owner */
     lmc_place place;
     uint32_t pool;                /* LMC_PLACE_PRIVATE: index of its pool */
     lmc_operation *made;          /* the entry, when it was made for this handler; else NULL */

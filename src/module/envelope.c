@@ -139,7 +139,14 @@ static void handle_server_module_call(void *self, lmc_call *call) {
     entry->envelope->handle(entry->self, call);
 }
 
-const lmc_operation *lmc_router_operations(const lmc_router *router) {
+/* So that nobody's mistake waits for a module's handler. */
+static bool is_unknown(const void *self, const void *request) {
+    const lmc_server_module_call_request *call = request;
+    size_t at;
+    return !find_method(self, call->method, &at);
+}
+
+static const lmc_operation *operations_of(const lmc_router *router) {
     static const lmc_operation operations[] = {
         {.name = "server_module_call",
          .scheduling = LMC_NORMAL,
@@ -154,6 +161,13 @@ const lmc_operation *lmc_router_operations(const lmc_router *router) {
         {.name = NULL},
     };
     return router->outside ? outside : operations;
+}
+
+lmc_status lmc_router_register(lmc_router *router, lmc_registry *registry, lmc_error *error) {
+    lmc_owner owner = {.name = "EnvelopeRouter",
+                       .self = router,
+                       .answers_at_once = router->outside ? is_unknown : NULL};
+    return lmc_registry_add_of(registry, operations_of(router), &owner, error);
 }
 
 lmc_status lmc_router_report_status(void *self, lmc_writer *writer) {

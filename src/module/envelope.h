@@ -25,9 +25,9 @@ lmc_status lmc_router_add(lmc_router *router, const lmc_envelope *envelopes, voi
 lmc_status lmc_router_add_of(lmc_router *router, const lmc_envelope *envelopes,
                              const lmc_owner *owner, lmc_error *error);
 
-/* The operations the router answers; its `self` is the router. With methods of modules from
- * outside it runs where those do. */
-const lmc_operation *lmc_router_operations(const lmc_router *router);
+/* Makes the router the handler of `server_module_call`. With methods of modules from outside it
+ * runs where those do; unknown methods are answered on the request loop then. */
+lmc_status lmc_router_register(lmc_router *router, lmc_registry *registry, lmc_error *error);
 /* {"server_module_plugins": {"methods": [...]}}, or nothing when there is no method. */
 lmc_status lmc_router_report_status(void *router, lmc_writer *writer);
 

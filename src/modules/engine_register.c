@@ -135,9 +135,9 @@ void lmc_engine_refuse_register_kv_cache(void *self, lmc_call *call) {
                   "driven by the server (lmcache_driven) are not built, so the engine gets no "
                   "answer. Set lmcache.mp.mp_transfer_mode=engine_driven on the engine (or "
                   "LMCACHE_MP_TRANSFER_MODE=engine_driven in its environment) and give this "
-                  "server --shm-name NAME%s (%llu more not shown)",
+                  "server --shm-name NAME%s%s",
                   (long long)r->instance_id, LMC_SLICE_ARGS(r->model_name),
-                  has_pool(module->cache) ? ", as it has" : "", (unsigned long long)suppressed);
+                  has_pool(module->cache) ? ", as it has" : "", lmc_log_more(suppressed).text);
     lmc_complete(call, LMC_DECLINED);
 }
 

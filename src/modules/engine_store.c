@@ -26,10 +26,12 @@ uint64_t lmc_engine_transfer_bytes(const lmc_transfer *transfer) {
     return bytes;
 }
 
-static void log_stored(const lmc_engine_driven *module, const lmc_cache_key *key,
-                       int64_t began_ns) {
-    LMC_INFO("Stored %lld tokens in %.3f seconds",
-             (long long)lmc_engine_range_tokens(key, lmc_cache_chunk_size(module->cache)),
+/* Only what can be read from now on: not what was there, nor what found no memory. */
+static void log_stored(const lmc_engine_driven *module, size_t chunks, int64_t began_ns) {
+    if (chunks == 0)
+        return;
+    LMC_INFO("Stored %llu tokens in %.3f seconds",
+             (unsigned long long)chunks * lmc_cache_chunk_size(module->cache),
              (double)(lmc_now(module->context->clock) - began_ns) / (double)LMC_NS_PER_S);
 }
 
@@ -82,7 +84,8 @@ static void read_tensors(const lmc_commit_store_request *request, lmc_arena *are
 
 /* Fills and finishes the slots, so many at a time that no memory is needed for the marks. */
 static size_t copy_batches(lmc_cache *cache, const lmc_transfer *transfer,
-                           const lmc_object_tensors *tensors, const lmc_tensor_lists *lists) {
+                           const lmc_object_tensors *tensors, const lmc_tensor_lists *lists,
+                           lmc_stored *stored) {
     bool filled[FILL_BATCH];
     size_t count = 0;
     for (size_t at = 0; at < transfer->slot_count; at += FILL_BATCH) {
@@ -92,13 +95,14 @@ static size_t copy_batches(lmc_cache *cache, const lmc_transfer *transfer,
         if (batch.slot_count > FILL_BATCH)
             batch.slot_count = FILL_BATCH;
         count += lmc_tensors_copy_in(lmc_cache_l1(cache), &batch, tensors, lists, filled);
-        lmc_cache_finish_copy_in(cache, &batch, filled);
+        lmc_cache_finish_copy_in(cache, &batch, filled, stored);
     }
     return count;
 }
 
 /* The chunks came with the call: into L1, in one copy. */
-static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call, bool *stored) {
+static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call, bool *success,
+                                size_t *chunks) {
     const lmc_commit_store_request *request = lmc_call_request(call);
     lmc_arena *arena = lmc_call_arena(call);
     lmc_error error = LMC_ERROR_INIT;
@@ -115,20 +119,23 @@ static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call,
     if (status != LMC_OK)
         return status;
     int64_t began = lmc_now(module->context->clock);
-    size_t count = copy_batches(module->cache, &transfer, &tensors, &lists);
+    lmc_stored stored = {0};
+    size_t count = copy_batches(module->cache, &transfer, &tensors, &lists, &stored);
     lmc_metrics_transfer_speed(module->context->metrics, LMC_TRANSFER_STORE,
                                request->instance_id, "cpu", request->key.model_name,
                                lmc_engine_transfer_bytes(&transfer),
                                lmc_now(module->context->clock) - began);
-    *stored = lists.count > 0 && count == transfer.slot_count;
+    *chunks = stored.chunks;
+    *success = lists.count > 0 && count == transfer.slot_count;
     return LMC_OK;
 }
 
-static lmc_status commit_pool(const lmc_engine_driven *module, lmc_call *call, bool *stored) {
+static lmc_status commit_pool(const lmc_engine_driven *module, lmc_call *call, bool *success,
+                              size_t *chunks) {
     const lmc_commit_store_request *request = lmc_call_request(call);
-    lmc_status status = lmc_cache_commit_store(module->cache, &request->key,
-                                               request->instance_id, lmc_call_connection(call));
-    *stored = status == LMC_OK;
+    lmc_status status = lmc_cache_commit_store(
+        module->cache, &request->key, request->instance_id, lmc_call_connection(call), chunks);
+    *success = status == LMC_OK;
     return status == LMC_NOT_FOUND ? LMC_OK : status;
 }
 
@@ -150,13 +157,13 @@ void lmc_engine_commit_store(void *self, lmc_call *call) {
     lmc_commit_store_reply *reply = lmc_call_reply(call);
     int64_t began = lmc_now(module->context->clock);
     bool stored = false;
+    size_t chunks = 0;
     lmc_metrics_transfer_submitted(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
-    lmc_status status = request->data.size > 0 ? store_tensors(module, call, &stored)
-                                               : commit_pool(module, call, &stored);
+    lmc_status status = request->data.size > 0 ? store_tensors(module, call, &stored, &chunks)
+                                               : commit_pool(module, call, &stored, &chunks);
     lmc_metrics_transfer_finished(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
     reply->success = stored;
-    if (stored)
-        log_stored(module, &request->key, began);
+    log_stored(module, chunks, began);
     publish_store(module, request, stored);
     lmc_complete(call, status);
 }

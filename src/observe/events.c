@@ -194,8 +194,8 @@ static void count_dropped(lmc_events *events) {
     uint64_t suppressed;
     atomic_fetch_add_explicit(&events->dropped, 1, memory_order_relaxed);
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_WARNING("event dropped: %zu wait already (%llu more not shown)", events->queue_max,
-                    (unsigned long long)suppressed);
+        LMC_WARNING("event dropped: %zu wait already%s", events->queue_max,
+                    lmc_log_more(suppressed).text);
 }
 
 void lmc_events_post(lmc_events *events, lmc_event *event) {

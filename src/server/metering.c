@@ -83,7 +83,16 @@ static void on_read(void *arg, lmc_slice salt, size_t count) {
     lmc_metrics_l1_read(((const lmc_server *)arg)->metrics, salt, count);
 }
 
+static void log_no_memory(lmc_slice model, size_t count) {
+    static lmc_log_limit limit;
+    uint64_t suppressed;
+    if (lmc_log_allow(&limit, &suppressed))
+        LMC_WARNING("No more memory for L1: %zu chunks of model %.*s not stored%s", count,
+                    LMC_SLICE_ARGS(model), lmc_log_more(suppressed).text);
+}
+
 static void on_no_memory(void *arg, lmc_slice model, size_t count) {
+    log_no_memory(model, count);
     lmc_event_publish(begin_count(arg, "l1.allocation.failed", "model_name", model, count));
     lmc_metrics_l1_no_memory(((const lmc_server *)arg)->metrics, "l1_store", model, count);
 }
