@@ -28,9 +28,23 @@ static void fill_defaults(lmc_http_config *config) {
 static void announce(const lmc_http *http) {
     char name[320];
     lmc_http_listener_name(http->config.host, http->port, name, sizeof name);
+    if (http->config.metrics_only) {
+        LMC_INFO("Serving only /metrics on http://%s (--no-http)", name);
+        return;
+    }
     LMC_INFO("Starting LMCache HTTP server on http://%s", name);
-    if (lmc_http_listener_is_loopback(http->listen_fd) && !http->config.metrics_only)
+    if (lmc_http_listener_is_loopback(http->listen_fd))
         LMC_INFO("HTTP API bound to loopback only; pass --http-host 0.0.0.0 to expose it");
+}
+
+/* A port that is taken can be changed: says with which option. */
+static lmc_status name_option(const lmc_http *http, lmc_status status, lmc_error *error) {
+    if (status != LMC_BUSY || error == NULL)
+        return status;
+    lmc_error cause = *error;
+    lmc_error_clear(error);
+    return lmc_error_set(error, status, "%s; %s chooses another", cause.text,
+                         http->config.metrics_only ? "--prometheus-port" : "--http-port");
 }
 
 lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provider *provider,
@@ -48,7 +62,9 @@ lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provide
     if (http->quotas == NULL)
         status = lmc_error_set(error, LMC_NO_MEMORY, "no memory for the HTTP server");
     if (status == LMC_OK)
-        status = lmc_http_listener_bind(config->host, &http->port, &http->listen_fd, error);
+        status = name_option(
+            http, lmc_http_listener_bind(config->host, &http->port, &http->listen_fd, error),
+            error);
     if (status != LMC_OK) {
         lmc_http_destroy(http);
         return status;
@@ -89,8 +105,9 @@ static struct MHD_Daemon *start_daemon(lmc_http *http) {
 }
 
 lmc_status lmc_http_start(lmc_http *http, lmc_error *error) {
-    lmc_status status =
-        lmc_http_listener_listen(http->listen_fd, http->config.host, http->port, error);
+    lmc_status status = name_option(
+        http, lmc_http_listener_listen(http->listen_fd, http->config.host, http->port, error),
+        error);
     if (status == LMC_OK)
         status = lmc_http_pool_create(POOL_THREADS, POOL_QUEUE, lmc_http_run_on_pool,
                                       lmc_http_refuse_on_pool, &http->pool, error);
@@ -104,7 +121,8 @@ lmc_status lmc_http_start(lmc_http *http, lmc_error *error) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (http->daemon == NULL)
         return lmc_error_set(error, LMC_FAILED, "cannot start the HTTP event thread");
-    LMC_INFO("LMCache HTTP server initialized");
+    if (!http->config.metrics_only)
+        LMC_INFO("LMCache HTTP server initialized");
     return LMC_OK;
 }
 
@@ -115,7 +133,8 @@ static void await_last_replies(lmc_http *http) {
 
 void lmc_http_stop(lmc_http *http) {
     if (http->daemon != NULL) {
-        LMC_INFO("Shutting down LMCache HTTP server...");
+        if (!http->config.metrics_only)
+            LMC_INFO("Shutting down LMCache HTTP server...");
         atomic_store(&http->stopping, true);
         MHD_quiesce_daemon(http->daemon);
     }

@@ -12,7 +12,8 @@
  *
  * Lines logged here: create logs `Starting LMCache HTTP server on http://<host>:<port>` once
  * the port is bound, start `LMCache HTTP server initialized`, stop `Shutting down LMCache HTTP
- * server...`. The last line of a stop, `LMCache HTTP server stopped`, belongs to the server.
+ * server...`; with metrics only, create logs that only /metrics is served there, and the others
+ * nothing. The last line of a stop, `LMCache HTTP server stopped`, belongs to the server.
  */
 #ifndef LMC_HTTP_HTTP_H
 #define LMC_HTTP_HTTP_H

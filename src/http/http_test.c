@@ -216,13 +216,18 @@ static void a_busy_port_is_refused_by_name(void **state) {
     fixture *f = *state;
     lmc_http *second = NULL;
     lmc_error error = LMC_ERROR_INIT;
-    char expected[80];
+    char expected[160];
     start(f);
     f->config.port = f->port;
     assert_int_equal(lmc_http_create(&f->config, &f->provider, &second, &error), LMC_BUSY);
     snprintf(expected, sizeof expected,
-             "cannot bind the HTTP port 127.0.0.1:%u: address already in use", f->port);
+             "cannot bind the HTTP port 127.0.0.1:%u: address already in use; "
+             "--http-port chooses another",
+             f->port);
     assert_string_equal(error.text, expected);
+    f->config.metrics_only = true;
+    assert_int_equal(lmc_http_create(&f->config, &f->provider, &second, &error), LMC_BUSY);
+    assert_non_null(strstr(error.text, "in use; --prometheus-port chooses another"));
 }
 
 static void of_two_that_bound_the_second_to_listen_is_refused(void **state) {

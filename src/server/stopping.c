@@ -101,6 +101,7 @@ static void destroy_core(lmc_server *server) {
 
 void lmc_server_stop(lmc_server *server) {
     stop_limit limit;
+    bool has_started = server->http != NULL; /* not when its port was taken */
     atomic_store(&server->stopping, true);
     lmc_notify_stopping(&server->notify);
     limit_begin(&limit, server);
@@ -111,5 +112,6 @@ void lmc_server_stop(lmc_server *server) {
     destroy_core(server);
     limit_end(&limit);
     lmc_notify_close(&server->notify);
-    LMC_INFO("LMCache HTTP server stopped");
+    if (has_started)
+        LMC_INFO("LMCache HTTP server stopped");
 }

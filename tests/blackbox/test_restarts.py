@@ -111,6 +111,8 @@ def test_a_busy_http_port_is_refused_before_anything_else_happens(server):
         one.allow("address already in use")
         assert one.process.wait(30) == 1
         assert "LMCache HTTP server initialized" not in one.log()
+        assert "in use; --http-port chooses another" in one.log()
+        assert "LMCache HTTP server stopped" not in one.log()  # it never started
 
 
 def test_start_and_stop_log_their_steps_in_order(server):
