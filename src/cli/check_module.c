@@ -146,8 +146,7 @@ static void rehearse(const lmc_cli *cli, checked_files *checked) {
     lmc_error error = LMC_ERROR_INIT;
     lmc_rehearsal *rehearsal;
     if (lmc_rehearsal_open(&options, &rehearsal, &error) != LMC_OK) {
-        lmc_violations_add(&checked->violations, "see the text; it is what a server would say",
-                           "%s", error.text);
+        lmc_violations_add(&checked->violations, "", "%s", error.text);
         return;
     }
     lmc_rehearsal_each(rehearsal, show_python, (void *)(uintptr_t)cli);
@@ -175,7 +174,7 @@ static void check_all(const lmc_cli *cli, checked_files *checked) {
                                  &error) == LMC_OK)
             show_file(cli, checked->files[i]);
         else if (checked->violations.count == 0)
-            lmc_violations_add(&checked->violations, "try again", "%s", error.text);
+            lmc_violations_add(&checked->violations, "", "%s", error.text);
     }
     if (checked->violations.count == 0 && !checked->python)
         check_graph(checked);
@@ -183,10 +182,16 @@ static void check_all(const lmc_cli *cli, checked_files *checked) {
         rehearse(cli, checked);
 }
 
+/* A fix is shown where there is one that the text does not tell. */
+static void show_violation(const lmc_cli *cli, const lmc_violation *violation) {
+    fprintf(cli->out, "violation: %s\n", violation->text);
+    if (violation->fix[0] != '\0')
+        fprintf(cli->out, "      fix: %s\n", violation->fix);
+}
+
 static int show_violations(const lmc_cli *cli, const lmc_violations *violations) {
     for (size_t i = 0; i < violations->count; i++)
-        fprintf(cli->out, "violation: %s\n      fix: %s\n", violations->items[i].text,
-                violations->items[i].fix);
+        show_violation(cli, &violations->items[i]);
     if (violations->failed)
         fprintf(cli->err, "Command failed: out of memory\n");
     if (violations->count == 0 && !violations->failed)

@@ -112,9 +112,10 @@ static void put_value_case(const lmc_option *row) {
     if (row->form == LMC_FORM_BOOL_PAIR || row->metavar == NULL)
         return;
     printf("    %s) ", row->flag);
-    if (row->choices != NULL) {
+    const char *choices = row->built != NULL ? row->built : row->choices;
+    if (choices != NULL) {
         fputs("COMPREPLY=($(compgen -W '", stdout);
-        for (const char *at = row->choices; *at != '\0'; at++)
+        for (const char *at = choices; *at != '\0'; at++)
             putchar(*at == ',' ? ' ' : *at);
         fputs("' -- \"$word\")); ", stdout);
     } else if (strcmp(row->metavar, "PATH") == 0) {
@@ -127,6 +128,11 @@ static void put_flag(const lmc_option *row) {
     printf(" %s", row->flag);
     if (row->form == LMC_FORM_BOOL_PAIR)
         printf(" --no-%s", row->flag + 2);
+}
+
+/* What the server would refuse is in the manual, with the reason, but not offered. */
+static bool is_offered(const lmc_option *row) {
+    return is_shown(row) && row->level != LMC_LEVEL_NOT_BUILT;
 }
 
 static void bash_completion(void) {
@@ -145,11 +151,11 @@ static void bash_completion(void) {
          "      grep -oE -- '--[a-z0-9-]+')\" -- \"$word\"))\n    return\n  fi\n"
          "  case ${COMP_WORDS[COMP_CWORD - 1]} in");
     for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
-        if (is_shown(row))
+        if (is_offered(row))
             put_value_case(row);
     fputs("  esac\n  COMPREPLY=($(compgen -W '", stdout);
     for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
-        if (is_shown(row))
+        if (is_offered(row))
             put_flag(row);
     puts("' -- \"$word\"))\n}\ncomplete -F _lmcached lmcached lmcache");
 }

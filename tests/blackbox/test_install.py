@@ -109,6 +109,7 @@ def test_bash_completes_commands_options_and_choices(prefix):
     assert complete(prefix, "server", "--l1-use-l") == ["--l1-use-lazy"]
     assert "--no-l1-use-lazy" in complete(prefix, "server", "--no-")
     assert "LRU" in complete(prefix, "server", "--eviction-policy", "")
+    assert complete(prefix, "server", "--transport", "") == ["zmq"]  # what the server would refuse is not offered
     assert "--ready" in complete(prefix, "ping", "--r")
 
 
