@@ -23,11 +23,20 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+# Run in the source tree, or where it was installed: PREFIX/share/doc/lmcached.
+PREFIX = next((folder for folder in ROOT.parents if (folder / "lib/lmcached/python/lmcached").is_dir()), None)
+IN_TREE = PREFIX is None or (ROOT / "python" / "lmcached").is_dir()
+sys.path.insert(0, str(ROOT / "python" if IN_TREE else PREFIX / "lib" / "lmcached" / "python"))
 
-from lmcached import Client, Worker  # noqa: E402
+try:
+    from lmcached import Client, Worker
+except ImportError as missing:
+    sys.exit(
+        f"demo: {missing}; it needs pyzmq and msgpack (Debian: python3-zmq python3-msgpack) and, away from "
+        "the source tree and the installation, PYTHONPATH=PREFIX/lib/lmcached/python"
+    )
 
-BINARY = os.environ.get("LMCACHED_BIN", str(ROOT / "build" / "lmcached"))
+BINARY = os.environ.get("LMCACHED_BIN", str(ROOT / "build" / "lmcached" if IN_TREE else PREFIX / "bin" / "lmcached"))
 TEXTS = ["docs/architecture.md", "docs/operating.md"]
 PLUGIN = ROOT / "examples" / "mp_runtime_plugins" / "mp_plugin.py"
 CHUNK_SIZE = 256
@@ -197,7 +206,10 @@ def poll(condition, what):
 
 def compile_module(folder):
     """Builds the example as an author would, out of the tree, with what pkg-config says."""
-    finding = {**os.environ, "PKG_CONFIG_PATH": str(pathlib.Path(BINARY).parent)}
+    described = [pathlib.Path(BINARY).parent]
+    if not IN_TREE:
+        described = sorted({file.parent for file in (PREFIX / "lib").glob("**/pkgconfig/lmcached.pc")})
+    finding = {**os.environ, "PKG_CONFIG_PATH": os.pathsep.join(map(str, described))}
     told = subprocess.run(["pkg-config", "--cflags", "lmcached"], env=finding, capture_output=True, text=True)
     check(told.returncode == 0, f"pkg-config does not know lmcached: {told.stderr}")
     module = pathlib.Path(folder) / "hello.so"

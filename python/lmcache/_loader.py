@@ -14,6 +14,7 @@ from lmcache._bridge import StartError, host
 from lmcache._report import log_exception, text_of
 from lmcache.logging import init_logger
 from lmcache.v1.multiprocess.engine_module import (
+    DiscoverableModule,
     dependencies_of,
     discover_modules,
     name_of,
@@ -59,6 +60,19 @@ def import_path(path: str) -> Any:
         raise StartError(f"Failed to import engine module {path}: {text_of(failure)}") from None
 
 
+def explain_skipped(module: ModuleType, module_path: str) -> str:
+    """Names the classes that would have counted, had they all that a module needs."""
+    skipped = [
+        f"{cls.__name__} lacks {', '.join(sorted(cls.__abstractmethods__))}"
+        for name, cls in sorted(vars(module).items())
+        if inspect.isclass(cls)
+        and issubclass(cls, DiscoverableModule)
+        and inspect.isabstract(cls)
+        and (cls.__module__ + ".").startswith(module_path + ".")
+    ]
+    return f": {'; '.join(skipped)}" if skipped else ""
+
+
 class Loader:
     """One run over the specs."""
 
@@ -80,7 +94,7 @@ class Loader:
             else:
                 raise StartError(
                     f"server module {spec.module_path} defines no concrete DiscoverableModule "
-                    "subclass"
+                    f"subclass{explain_skipped(module, spec.module_path)}"
                 )
         self._check_dependencies()
 

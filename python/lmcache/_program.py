@@ -6,15 +6,25 @@ import sys
 
 
 def find():
-    """``LMCACHED_BIN``, the build of this checkout, or what ``PATH`` has; ``None``: nowhere."""
+    """``LMCACHED_BIN``, the build of this checkout, the installation that this package is part of, or
+    what ``PATH`` has; ``None``: nowhere."""
     named = os.environ.get("LMCACHED_BIN")
     if named:
         return named
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    built = os.path.join(root, "build", "lmcached")
-    if os.path.isfile(built) and os.access(built, os.X_OK):
-        return built
+    for program in (os.path.join(root, "build", "lmcached"), *installed(root)):
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
     return shutil.which("lmcached")
+
+
+def installed(root):
+    """Where ``make install`` put it: the packages are in ``PREFIX/lib/lmcached/python``, and some
+    systems have one folder more below ``lib``."""
+    if os.path.basename(root) != "lmcached":
+        return []
+    above = os.path.dirname(os.path.dirname(root))
+    return [os.path.join(prefix, "bin", "lmcached") for prefix in (above, os.path.dirname(above))]
 
 
 def become(*words):

@@ -18,4 +18,4 @@ class ProtocolError(LMCacheError):
 
 
 class NotRegistered(LMCacheError):
-    """The server did not take the registration; the text says why where the server told."""
+    """The server did not take the registration (the text says why where it told), or there was none."""

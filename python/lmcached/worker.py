@@ -68,6 +68,7 @@ class Worker:
             num_physical_slots=num_physical_slots,
         )
         self._pool: Optional[SharedPool] = None
+        self._registered = False
         self._lock = threading.RLock()
 
     @property
@@ -87,6 +88,7 @@ class Worker:
         answer = self.client.register_engine_driven(self.context).result(self.timeout)
         if answer.error is not None:
             raise NotRegistered(answer.error)
+        self._registered = True
         self._drop_pool()
         if answer.shm_name and answer.pool_size > 0:
             self._map_pool(answer)
@@ -111,7 +113,12 @@ class Worker:
     def unregister(self) -> None:
         with self._lock:
             self.client.unregister_engine_driven(self.instance_id).result(self.timeout)
+            self._registered = False
             self._drop_pool()
+
+    def _check_registered(self) -> None:
+        if not self._registered:
+            raise NotRegistered(f"instance {self.instance_id} is not registered: call register() first")
 
     def _drop_pool(self) -> None:
         if self._pool is not None:
@@ -140,8 +147,14 @@ class Worker:
     # ---- store ----
 
     def store(self, key: CacheKey, chunks: Sequence[Buffer]) -> bool:
-        """Stores the chunks of the key's range; those the server has already are skipped. False:
-        something was not stored (no memory, not registered, ...)."""
+        """Stores the chunks of the key's range; those the server has already are skipped.
+
+        False: the server refused. True: nothing failed, which does not say that every chunk is in the
+        cache: a server without room takes the first ones that fit, or none, and one that is cleared
+        forgets. A lookup (``client.lookup_chunks``) tells what is there. NotRegistered: ``register()``
+        comes first.
+        """
+        self._check_registered()
         if len(chunks) != self._chunk_count(key):
             raise ValueError(f"the range has {self._chunk_count(key)} chunks, not {len(chunks)}")
         for chunk in chunks:
@@ -171,7 +184,9 @@ class Worker:
     # ---- retrieve ----
 
     def retrieve(self, key: CacheKey) -> Optional[List[bytes]]:
-        """The chunks of the key's range, or None when any of them is missing."""
+        """The chunks of the key's range, or None when any of them is missing. NotRegistered:
+        ``register()`` comes first."""
+        self._check_registered()
         with self._lock:
             return self._retrieve(key)
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -39,6 +40,16 @@ def test_a_launcher_becomes_the_program(program, module, added):
     done = run(module, "--port", "1", "a b", LMCACHED_BIN=str(program))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(program), *added, "--port", "1", "a b"]
+
+
+@pytest.mark.parametrize("libdir", ["lib", "lib/x86_64-linux-gnu"])
+def test_an_installed_package_finds_the_program_installed_with_it(program, tmp_path, libdir):
+    packages = tmp_path / "prefix" / libdir / "lmcached" / "python"
+    shutil.copytree(PYTHON_FOLDER / "lmcache", packages / "lmcache")
+    (tmp_path / "prefix" / "bin").mkdir()
+    beside = program.rename(tmp_path / "prefix" / "bin" / "lmcached")
+    done = run("lmcache.v1.multiprocess.server", PYTHONPATH=str(packages), PATH="/nowhere:/bin:/usr/bin")
+    assert done.stdout.splitlines() == [str(beside), "server", "--no-http"], done.stderr
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path):

@@ -135,6 +135,12 @@ def test_07_a_module_without_class_and_factory_fails_naming_its_path(package, se
     start_fails(serve, "server module p7 defines no concrete DiscoverableModule subclass", "p7")
 
 
+def test_07_a_class_that_lacks_a_member_is_named_with_it(package, serve):
+    package("p7c", "class Half(Base):\n    module_name = 'half'\n")
+    told = "server module p7c defines no concrete DiscoverableModule subclass: Base lacks create; Half lacks create"
+    start_fails(serve, told, "p7c")
+
+
 def test_07_an_import_error_shows_its_own_traceback(package, serve):
     package("p7b", "def broken():\n    raise ValueError('inside')\nbroken()\n")
     host = start_fails(serve, "Failed to import engine module p7b: inside", "p7b")
