@@ -344,6 +344,7 @@ def test_25_envelopes_run_in_parallel_and_hold_up_nobody(server, raw):
     while time.monotonic() - began < 0.6:
         assert bystander.call("noop") == "OK"
         assert bystander.call("query_prefetch_status", "nobody") == 0
+        assert envelope(bystander, "fake.missing")["error"] == "unknown server module method: fake.missing"
         count += 1
     assert count > 50  # none of them waited for a sleeper
     for client in clients[:8]:

@@ -96,6 +96,9 @@ def test_what_is_there_already_is_not_stored_again(server):
     assert worker.client.commit_store(worker.key(TOKENS, "b"), worker.instance_id).result(10) is True
     assert one.l1()["total_object_count"] == 10
     assert worker.store(worker.key(TOKENS, "c"), chunks) is True  # nothing to do
+    one.wait_log("Stored 28 tokens")
+    told = [line.split("Stored ")[1].split(" tokens")[0] for line in one.log().splitlines() if "Stored " in line]
+    assert told == ["12", "28"]  # only what became readable
     end(worker.client, "a", "b", "c")
     worker.unregister()
 
