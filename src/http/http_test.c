@@ -225,6 +225,7 @@ static void a_busy_port_is_refused_by_name(void **state) {
              "--http-port chooses another",
              f->port);
     assert_string_equal(error.text, expected);
+    lmc_error_clear(&error);
     f->config.metrics_only = true;
     assert_int_equal(lmc_http_create(&f->config, &f->provider, &second, &error), LMC_BUSY);
     assert_non_null(strstr(error.text, "in use; --prometheus-port chooses another"));
