@@ -150,7 +150,7 @@ static PyObject *end_session(PyObject *module, PyObject *arguments) {
     if (core == NULL || !PyArg_ParseTuple(arguments, "s#", &id, &size))
         return NULL;
     lmc_py_server->lmc_cache_end_session(core, lmc_slice_of(id, (size_t)size));
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* ---- storage ---- */
@@ -181,7 +181,7 @@ static PyObject *clear(PyObject *module, PyObject *arguments) {
     Py_BEGIN_ALLOW_THREADS;
     lmc_py_server->lmc_cache_clear(core, force != 0);
     Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *memcheck(PyObject *module, PyObject *none) {

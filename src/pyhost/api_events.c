@@ -100,7 +100,7 @@ static PyObject *subscribe(PyObject *module, PyObject *arguments) {
     if (status == LMC_OK) {
         added->next = subscribers;
         subscribers = added;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     Py_DECREF(added->callback);
     free(copy);
@@ -166,7 +166,7 @@ static PyObject *publish(PyObject *module, PyObject *arguments) {
     lmc_event *event =
         lmc_py_server->lmc_events_begin(bus(), name, lmc_slice_of(session, (size_t)size));
     if (event == NULL)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     copy_members(event, metadata);
     lmc_py_server->lmc_event_attach(event, &python_metadata, Py_NewRef(metadata), release);
     double now = (double)lmc_system_clock.wall_ns(&lmc_system_clock) / (double)LMC_NS_PER_S;

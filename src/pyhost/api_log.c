@@ -67,7 +67,7 @@ static PyObject *log_message(PyObject *module, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "issiU", &level, &logger, &file, &line, &message))
         return NULL;
     if (!lmc_py_server->lmc_log_enabled((lmc_log_level)level, logger))
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     PyObject *bytes = PyUnicode_AsEncodedString(message, "utf-8", "backslashreplace");
     if (bytes == NULL)
         return NULL;
@@ -80,7 +80,7 @@ static PyObject *log_message(PyObject *module, PyObject *arguments) {
         at = stop + 1;
     } while (at < end);
     Py_DECREF(bytes);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *log_level(PyObject *module, PyObject *logger) {

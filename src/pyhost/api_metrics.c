@@ -30,7 +30,7 @@ static PyObject *declare(PyObject *arguments, lmc_metric_type type) {
         return NULL;
     lmc_context *context = lmc_py_server->context(lmc_py_server->arg);
     if (context == NULL || context->late_metrics == NULL)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     write_prefix(prefix, sizeof prefix, owner);
     lmc_metric *metric = lmc_py_server->lmc_late_metrics_declare(
         context->late_metrics, type, prefix, name, help, label, &error);
@@ -66,7 +66,7 @@ static PyObject *metric_add(PyObject *module, PyObject *arguments) {
         !read_metric(capsule, &metric))
         return NULL;
     lmc_py_server->lmc_metric_add(metric, lmc_text(label), by);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *metric_set(PyObject *module, PyObject *arguments) {
@@ -79,7 +79,7 @@ static PyObject *metric_set(PyObject *module, PyObject *arguments) {
         !read_metric(capsule, &metric))
         return NULL;
     lmc_py_server->lmc_metric_set(metric, lmc_text(label), to);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 PyMethodDef lmc_py_metric_functions[] = {

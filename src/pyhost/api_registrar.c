@@ -36,7 +36,7 @@ static PyObject *add_handler(PyObject *module, PyObject *arguments) {
                                                   scheduling, lmc_py_handle_operation,
                                                   &error) != LMC_OK)
         return PyErr_Format(PyExc_ValueError, "%s", error.text);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* Terminated names, borrowed from the list; free() the array. */
@@ -78,7 +78,7 @@ static PyObject *add_pool(PyObject *module, PyObject *arguments) {
                         error.text);
     if (PyErr_Occurred())
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *handlers(PyObject *module, PyObject *none) {

@@ -76,7 +76,7 @@ static PyObject *set_message_types(PyObject *module, PyObject *types) {
         return PyErr_Format(PyExc_TypeError, "message types are a dict");
     if (!lmc_py_set_message_types(types))
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *msgpack_pack(PyObject *module, PyObject *value) {

@@ -213,6 +213,11 @@ static bool pack_mapping(lmc_buffer *out, PyObject *value, int depth) {
     return packed;
 }
 
+static bool is_mapping(PyObject *value) {
+    return PyDict_Check(value) ||
+           (PyMapping_Check(value) && PyObject_HasAttrString(value, "keys"));
+}
+
 static bool pack(lmc_buffer *out, PyObject *value, int depth) {
     if (depth > PACK_DEPTH) {
         PyErr_SetString(PyExc_ValueError, "nested too deeply for MessagePack");
@@ -230,18 +235,14 @@ static bool pack(lmc_buffer *out, PyObject *value, int depth) {
         return pack_text(out, value);
     else if (PyObject_CheckBuffer(value))
         return pack_bytes(out, value);
-    else if (PyDict_Check(value))
-        return pack_mapping(out, value, depth);
     else if (PyList_Check(value) || PyTuple_Check(value))
         return pack_sequence(out, value, depth);
-    else if (PyMapping_Check(value) && PyObject_HasAttrString(value, "keys"))
+    else if (is_mapping(value))
         return pack_mapping(out, value, depth);
-    else {
+    else
         PyErr_Format(PyExc_TypeError, "%.100s cannot be written as MessagePack",
                      Py_TYPE(value)->tp_name);
-        return false;
-    }
-    return true;
+    return !PyErr_Occurred();
 }
 
 bool lmc_py_pack(lmc_buffer *out, PyObject *value) {
