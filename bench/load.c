@@ -79,6 +79,8 @@ static bool sum_up(load_connection *connections, const load_plan *plan, load_sum
 /* Lets the connections run for their time, or until they have done their cycles. */
 static double let_run(load_run *run, load_connection *connections, unsigned opened) {
     const load_plan *plan = run->plan;
+    while (atomic_load(&run->connected) < opened)
+        load_sleep(0.001);
     if (plan->cycles == 0)
         load_sleep(plan->warmup);
     uint64_t start = load_now_ns();

@@ -125,6 +125,7 @@ static bool advance(load_connection *c, unsigned index, load_phase phase) {
 static void *run_connection(void *arg) {
     load_connection *c = arg;
     load_phase phase = WARMING;
+    bool connected = false;
     c->going = c->plan->outstanding;
     for (unsigned i = 0; i < c->plan->outstanding && !c->failed; i++)
         c->failed = !start_cycle(c, i);
@@ -132,7 +133,12 @@ static void *run_connection(void *arg) {
            (phase = (load_phase)atomic_load(&c->run->phase)) != ENDED) {
         unsigned index;
         c->failed = !read_reply(c, &index) || !advance(c, index, phase);
+        if (!connected)
+            atomic_fetch_add(&c->run->connected, 1);
+        connected = true;
     }
+    if (!connected)
+        atomic_fetch_add(&c->run->connected, 1);
     return NULL;
 }
 

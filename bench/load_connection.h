@@ -20,8 +20,9 @@ typedef enum load_phase { WARMING, MEASURING, ENDED } load_phase;
 
 typedef struct load_run {
     const load_plan *plan;
-    _Atomic int phase; /* load_phase */
-    _Atomic uint32_t started;
+    _Atomic int phase;          /* load_phase */
+    _Atomic uint32_t started;   /* cycles */
+    _Atomic unsigned connected; /* connections that have had an answer, or have failed */
     uint32_t first_number;
 } load_run;
 

@@ -65,17 +65,23 @@ def main() -> int:
     report = Report(rounds, machine())
     if report.machine["load_before"] > 0.5:
         print("bench: the machine is busy; figures will scatter", file=sys.stderr)
+    failed = False
     with temporary_folder() as folder:
         seconds = 0.2 if options.quick else 0.4
         run = measure.Run(Place(options.build, folder), rounds, seconds, options.quick)
         for name in options.only or SECTIONS:
             title, section = SECTIONS[name]
-            report.sections[name] = section(run)
+            try:
+                report.sections[name] = section(run)
+            except RuntimeError as error:
+                print(f"bench: {name}: {error}", file=sys.stderr)
+                failed = True
+                continue
             print_table(title, report.sections[name], sys.stdout)
     report.print_summary(sys.stdout)
     if options.json:
         report.write_json(options.json)
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
