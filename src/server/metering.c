@@ -87,8 +87,9 @@ static void log_no_memory(lmc_slice model, size_t count) {
     static lmc_log_limit limit;
     uint64_t suppressed;
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_WARNING("No more memory for L1: %zu chunks of model %.*s not stored%s", count,
-                    LMC_SLICE_ARGS(model), lmc_log_more(suppressed).text);
+        LMC_WARNING("No more memory for L1: %zu chunk%s of model %.*s not stored%s", count,
+                    count == 1 ? "" : "s", LMC_SLICE_ARGS(model),
+                    lmc_log_more(suppressed).text);
 }
 
 static void on_no_memory(void *arg, lmc_slice model, size_t count) {

@@ -364,9 +364,11 @@ def test_a_chunk_larger_than_l1_is_not_stored_and_the_rest_is(server, raw):
 
 def test_a_full_l1_under_noop_eviction_says_no_and_goes_on(server):
     one = server("--l1-size-gb", "0.03125", "--eviction-policy", "noop", shm=True)
-    one.allow("no memory", "out of memory", "not found", "does not fit", "noop")
+    one.allow("No more memory for L1: 1 chunk of model", "no memory", "out of memory", "not found", "noop")
     worker = big_worker(one)
     there = fill_l1(worker, 64)
+    one.wait_log("LMCache WARNING: No more memory for L1: 1 chunk of model m not stored")
+    assert one.log().count("Stored 4 tokens") == len(there)
     assert there == list(range(len(there))) and 16 <= len(there) <= 32
     assert worker.client.lookup_chunks(lookup_key([0] * 4, "first")) == 1
     worker.client.end_session("first").result(10)
