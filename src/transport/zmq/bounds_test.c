@@ -104,6 +104,49 @@ static void a_peer_that_never_reads_costs_only_so_much(void **state) {
     door_close(d);
 }
 
+static void small_replies_that_nobody_reads_are_counted_too(void **state) {
+    (void)state;
+    door *d = door_make();
+    d->options.unread_peer_bytes = MIB;
+    door_serve(d);
+    void *deaf = client_open(d);
+    void *other = client_open(d);
+    int one = 1, none = 0;
+    zmq_setsockopt(deaf, ZMQ_RCVHWM, &one, sizeof one);
+    zmq_setsockopt(deaf, ZMQ_SNDHWM, &none, sizeof none);
+    char uid[200];
+    memset(uid, 'u', sizeof uid);
+    for (int i = 0; i < 60000; i++) { /* 30 MiB if all were kept */
+        zmq_send(deaf, uid, sizeof uid, ZMQ_SNDMORE);
+        zmq_send(deaf, "\x18", 1, 0);
+    }
+    AWAIT_STAT(d, requests, 60000);
+    AWAIT_STAT(d, over_unread, 1);
+    assert_true(door_stats(d).unread_bytes <= MIB);
+    ask(other, "00|18", "00|18|a24f4b");
+    client_close(d, deaf);
+    while (door_stats(d).unread_bytes > 0)
+        sched_yield();
+    door_close(d);
+}
+
+static void a_long_uid_comes_back_as_it_was(void **state) {
+    door *d = *state;
+    void *client = client_open(d);
+    char uid[256], got[300];
+    for (int round = 0; round < 1000; round++) { /* some of them become counted frames */
+        memset(uid, 'a' + round % 26, sizeof uid);
+        size_t size = (size_t)(round % 256) + 1;
+        zmq_send(client, uid, size, ZMQ_SNDMORE);
+        zmq_send(client, "\x18", 1, 0);
+        assert_int_equal(zmq_recv(client, got, sizeof got, 0), size);
+        assert_memory_equal(got, uid, size);
+        assert_int_equal(zmq_recv(client, got, sizeof got, 0), 1);
+        assert_int_equal(zmq_recv(client, got, sizeof got, 0), 3);
+    }
+    client_close(d, client);
+}
+
 static void what_was_too_much_is_answered_with_the_negative(void **state) {
     (void)state;
     door *d = door_make();
@@ -184,6 +227,9 @@ int main(void) {
                                         door_teardown),
         cmocka_unit_test(large_reply_buffers_are_kept_for_reuse_within_the_bound),
         cmocka_unit_test(a_peer_that_never_reads_costs_only_so_much),
+        cmocka_unit_test(small_replies_that_nobody_reads_are_counted_too),
+        cmocka_unit_test_setup_teardown(a_long_uid_comes_back_as_it_was, door_setup,
+                                        door_teardown),
         cmocka_unit_test(what_was_too_much_is_answered_with_the_negative),
         cmocka_unit_test(too_much_in_flight_stops_the_reading_and_then_sheds),
         cmocka_unit_test(a_frame_over_the_limit_closes_its_connection_only),

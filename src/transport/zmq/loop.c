@@ -29,6 +29,8 @@ void lmc_zmq_loop_close_peer(lmc_zmq_transport *transport, lmc_zmq_peer *peer) {
         return;
     peer->closed = true;
     lmc_zmq_add(transport, LMC_ZMQ_CONNECTIONS_OPEN, (uint64_t)-1);
+    if (atomic_load_explicit(&peer->unread, memory_order_relaxed) > 0)
+        lmc_zmq_note_large(transport); /* libzmq drops what it had for the peer */
     report_if_done(transport, peer);
 }
 

@@ -1,9 +1,10 @@
 #include "transport/zmq/replies.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-#define COUNTED_FROM ((size_t)513) /* smaller frames are bounded by the high-water mark */
+#define COUNTED_FROM ((size_t)513) /* smaller ones are libzmq's own */
 #define REUSED_FROM ((size_t)128 << 10)
 #define STEP ((size_t)64 << 10)
 
@@ -12,7 +13,7 @@ struct lmc_zmq_buffer {
     lmc_zmq_replies *replies;
     lmc_zmq_peer *peer;
     lmc_zmq_buffer *next; /* while kept */
-    size_t size;          /* bytes of the frame */
+    size_t size;          /* what it counts: the bytes of the frame, or more */
     size_t capacity;      /* bytes after this header */
     _Alignas(64) uint8_t data[];
 };
@@ -162,6 +163,20 @@ static void frame_gone(void *data, void *hint) {
     keep_or_release(replies, buffer);
 }
 
+/* The buffer's first `size` bytes become a frame that counts `weight` until it is gone. */
+static lmc_status give_buffer(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t weight,
+                              size_t size, lmc_zmq_buffer *buffer, zmq_msg_t *frame) {
+    buffer->replies = replies;
+    buffer->peer = peer;
+    buffer->size = weight;
+    lmc_zmq_peer_keep(peer);
+    if (zmq_msg_init_data(frame, buffer->data, size, frame_gone, buffer) == 0)
+        return LMC_OK;
+    frame_gone(buffer->data, buffer);
+    zmq_msg_init(frame);
+    return LMC_NO_MEMORY;
+}
+
 static lmc_status make_counted(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t size,
                                zmq_msg_t *frame, void **data) {
     if (!count(replies, peer, size)) {
@@ -173,17 +188,29 @@ static lmc_status make_counted(lmc_zmq_replies *replies, lmc_zmq_peer *peer, siz
         uncount(replies, peer, size);
         return LMC_NO_MEMORY;
     }
-    buffer->replies = replies;
-    buffer->peer = peer;
-    buffer->size = size;
-    lmc_zmq_peer_keep(peer);
-    if (zmq_msg_init_data(frame, buffer->data, size, frame_gone, buffer) != 0) {
-        frame_gone(buffer->data, buffer);
-        zmq_msg_init(frame);
-        return LMC_NO_MEMORY;
-    }
     *data = buffer->data;
-    return LMC_OK;
+    return give_buffer(replies, peer, size, size, buffer, frame);
+}
+
+lmc_status lmc_zmq_replies_mark(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t weight,
+                                zmq_msg_t *frame) {
+    size_t size = zmq_msg_size(frame);
+    size_t of_peer = atomic_fetch_add_explicit(&peer->unread, weight, memory_order_relaxed);
+    size_t of_all = atomic_fetch_add_explicit(&replies->unread, weight, memory_order_relaxed);
+    bool fits = of_peer == 0 || (of_peer + weight <= replies->peer_max &&
+                                 of_all + weight <= replies->total_max);
+    lmc_zmq_buffer *buffer = fits ? make_buffer(replies, size) : NULL;
+    if (buffer == NULL) {
+        uncount(replies, peer, weight);
+        return fits ? LMC_NO_MEMORY : LMC_BUSY;
+    }
+    memcpy(buffer->data, zmq_msg_data(frame), size);
+    zmq_msg_t marked;
+    lmc_status status = give_buffer(replies, peer, weight, size, buffer, &marked);
+    if (status == LMC_OK)
+        (void)zmq_msg_move(frame, &marked);
+    (void)zmq_msg_close(&marked);
+    return status;
 }
 
 lmc_status lmc_zmq_replies_frame(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t size,

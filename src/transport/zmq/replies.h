@@ -33,6 +33,13 @@ lmc_status lmc_zmq_replies_frame(lmc_zmq_replies *replies, lmc_zmq_peer *peer, s
                                  zmq_msg_t *frame, void **data);
 
 /*
+ * Makes `frame` one that counts `weight` (less than 128 KiB) until libzmq has let go of it; its
+ * bytes stay. LMC_BUSY: too much is unread, but a peer with nothing unread always has room.
+ */
+lmc_status lmc_zmq_replies_mark(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t weight,
+                                zmq_msg_t *frame);
+
+/*
  * Before frames go to libzmq. It orders what was written here before what happens when it lets
  * go of them, but no tool that checks our ordering sees inside it.
  */

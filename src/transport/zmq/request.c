@@ -11,6 +11,10 @@
 #define WARM_MAX 32u                   /* of these, how many keep a large arena */
 #define WARM_ARENA ((size_t)256 << 10) /* room for the tokens of a long prompt */
 #define COOL_ARENA ((size_t)4096)
+#define INLINE_MAX ((size_t)32)       /* frames up to this lie in the message itself */
+#define MARK_EVERY ((size_t)64 << 10) /* bytes of replies to a peer per counted frame */
+#define REPLY_COST ((size_t)320)      /* what libzmq keeps for one beside its bytes */
+#define BURST ((uint64_t)8 << 20)     /* in flight: leaves much in the allocator */
 
 /* ---- what dispatch asks of this door ---- */
 
@@ -175,6 +179,8 @@ static void link_in_flight(lmc_zmq_request *request) {
     request->peer->calls++;
     lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT, 1);
     lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES, request->weight);
+    if (lmc_zmq_counted(transport, LMC_ZMQ_IN_FLIGHT_BYTES) >= BURST)
+        lmc_zmq_note_large(transport);
 }
 
 static void unlink_in_flight(lmc_zmq_request *request) {
@@ -219,13 +225,52 @@ static void count_unsent(lmc_zmq_transport *transport, int error) {
     }
 }
 
+/* A longer frame lies in libzmq's receive buffer: sent back as it is it would keep all of it.
+ */
+static void detach(zmq_msg_t *frame) {
+    zmq_msg_t copy;
+    size_t size = zmq_msg_size(frame);
+    if (size <= INLINE_MAX || zmq_msg_init_size(&copy, size) != 0)
+        return;
+    memcpy(zmq_msg_data(&copy), zmq_msg_data(frame), size);
+    (void)zmq_msg_move(frame, &copy);
+    (void)zmq_msg_close(&copy);
+}
+
+/*
+ * Small replies have no frame that tells when it is gone; so now and then the uid becomes one,
+ * which counts for all since the one before. False: the peer, or all together, have too much
+ * unread.
+ */
+static bool may_send(lmc_zmq_request *request) {
+    static lmc_log_limit limit;
+    lmc_zmq_peer *peer = request->peer;
+    peer->unmarked += REPLY_COST + zmq_msg_size(&request->uid) +
+                      zmq_msg_size(&request->operation) + zmq_msg_size(&request->id);
+    if (peer->unmarked < MARK_EVERY)
+        return true;
+    lmc_status status =
+        lmc_zmq_replies_mark(&request->transport->replies, peer, peer->unmarked, &request->uid);
+    peer->unmarked = status == LMC_OK ? 0 : MARK_EVERY;
+    if (status != LMC_BUSY)
+        return true;
+    atomic_fetch_add_explicit(&request->transport->counters[LMC_ZMQ_OVER_UNREAD], 1,
+                              memory_order_relaxed);
+    if (lmc_log_allow(&limit, NULL))
+        LMC_WARNING("a client does not read its replies: one was dropped");
+    return false;
+}
+
 /* Echoes uid and operation byte for byte. Never waits. */
 static void send_reply(lmc_zmq_request *request) {
     lmc_zmq_transport *transport = request->transport;
     zmq_msg_t *parts[] = {&request->id, &request->uid, &request->operation, &request->result};
     size_t count = request->has_result ? 4 : 3;
-    if (count == 4)
-        lmc_zmq_replies_give();
+    detach(&request->uid);
+    detach(&request->operation);
+    if (!may_send(request))
+        return;
+    lmc_zmq_replies_give();
     for (size_t i = 0; i < count; i++) {
         int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
         if (zmq_msg_send(parts[i], transport->router, flags) < 0) {
