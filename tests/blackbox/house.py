@@ -76,7 +76,7 @@ class Server:
         ports = free_ports(2)
         self.port = port or ports[0]
         self.http_port = http_port or ports[1]
-        self.allowed = []
+        self.allowed = [r"the handler of '\w+' has been running for"]  # true, on a busy machine
         self.clients = []
         self.sessions_left = 0  # of clients that died or came late; they go by their TTL
         self.judged = False

@@ -254,6 +254,8 @@ class Storm:
         for thread in threads:
             thread.join(30)
             assert not thread.is_alive()
+        for client in self.clients:
+            client.close()  # also one that was opened after the kill: it would reach the next life
 
     def _work(self, one, seed, byte_copy):
         choose = random.Random(seed)
