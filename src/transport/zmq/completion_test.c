@@ -124,6 +124,45 @@ static void no_completion_is_slept_through(void **state) {
     client_close(d, client);
 }
 
+/* ---- fairness ---- */
+
+typedef struct flood {
+    void *client;
+    _Atomic bool *stop;
+} flood;
+
+static void *ask_without_end(void *arg) {
+    flood *f = arg;
+    char frame[16];
+    while (!atomic_load(f->stop)) {
+        for (int i = 0; i < 200; i++)
+            client_send(f->client, "01|18");
+        while (zmq_recv(f->client, frame, sizeof frame, ZMQ_DONTWAIT) > 0) {
+        }
+    }
+    return NULL;
+}
+
+static void a_flood_of_requests_that_run_at_once_does_not_starve_the_pools(void **state) {
+    door *d = *state;
+    _Atomic bool stop = false;
+    pthread_t threads[3];
+    flood floods[3];
+    void *client = client_open(d);
+    for (int i = 0; i < 3; i++) {
+        floods[i] = (flood){client_open(d), &stop};
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_without_end, &floods[i]), 0);
+    }
+    for (int i = 0; i < 200; i++)
+        ask(client, "02|14|c3", "02|14"); /* 20 s without a reply fail the test */
+    atomic_store(&stop, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 3; i++)
+        client_close(d, floods[i].client);
+    client_close(d, client);
+}
+
 /* ---- stop ---- */
 
 static void the_stop_answers_what_has_not_ended_with_its_negative(void **state) {
@@ -243,6 +282,7 @@ int main(void) {
         TEST(a_call_may_be_completed_by_any_thread),
         TEST(a_call_may_end_after_its_client_has_left),
         TEST(no_completion_is_slept_through),
+        TEST(a_flood_of_requests_that_run_at_once_does_not_starve_the_pools),
         cmocka_unit_test(the_stop_answers_what_has_not_ended_with_its_negative),
         cmocka_unit_test(the_stop_waits_for_calls_that_end_in_time),
         cmocka_unit_test(what_comes_during_the_stop_is_answered),

@@ -9,6 +9,7 @@
 #define PAUSE_NS (LMC_NS_PER_S / 2)       /* then large requests are refused instead */
 #define STOP_TURN_NS (10 * LMC_NS_PER_MS) /* how often a stopping loop looks around */
 #define MESSAGES_PER_LOOK 64              /* read in a row while stopping */
+#define FLUSH_EVERY 16                    /* messages in a row before pools are woken */
 #define QUIET_TURNS 2                     /* without a message: none is on its way any more */
 
 static _Thread_local const lmc_zmq_transport *here;
@@ -107,8 +108,13 @@ static bool may_read(lmc_zmq_transport *transport) {
  * would only be one more system call before the sleep.
  */
 static void receive_or_sleep(lmc_zmq_transport *transport) {
-    if (transport->in_flight != NULL && lmc_zmq_receive(transport, ZMQ_DONTWAIT))
+    if (transport->in_flight != NULL && lmc_zmq_receive(transport, ZMQ_DONTWAIT)) {
+        /* Those that run at once may go on for ever; what was queued must not wait for an end.
+         */
+        if (++transport->since_flush % FLUSH_EVERY == 0)
+            lmc_dispatch_flush(transport->dispatcher);
         return;
+    }
     lmc_dispatch_flush(transport->dispatcher);
     if (!lmc_zmq_wake_sleep(&transport->wake))
         return;

@@ -79,6 +79,7 @@ struct lmc_zmq_transport {
     size_t spare_count;
     bool stopping;
     int64_t paused_until_ns; /* 0: reads */
+    uint32_t since_flush;    /* messages */
 };
 
 /* ---- request.c: records and replies ---- */
