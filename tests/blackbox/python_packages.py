@@ -71,9 +71,12 @@ class Packages:
 
     def environment(self, **more):
         kept = {name: "" for name in ("VIRTUAL_ENV", "PYTHONHOME") if name in os.environ}
-        quiet = f"suppressions={ROOT}/tests/support/lsan.supp:print_suppressions=0"  # for sanitized servers
+        sanitizers = {
+            "LSAN_OPTIONS": f"suppressions={ROOT}/tests/support/lsan.supp:print_suppressions=0",
+            "ASAN_OPTIONS": "detect_leaks=1:exitcode=99",
+        }
         paths = {"PYTHONPATH": str(self.folder), "TRACE": str(self.trace_path)}
-        return {**kept, **paths, "LSAN_OPTIONS": quiet, **more}
+        return {**kept, **paths, **sanitizers, **more}
 
     def lines(self):
         return self.trace_path.read_text().splitlines() if self.trace_path.exists() else []

@@ -129,7 +129,7 @@ def test_signal_handlers_of_modules_do_not_take_the_stop(host, packages, raw):
         ("raise ValueError('\\udcff')", None),
         ("return self.nothing", "'Probe' object has no attribute 'nothing'"),
         ("def again(): again()\n    again()", "maximum recursion depth exceeded"),
-        ("bytearray(1 << 60)", None),
+        ("raise MemoryError", ""),
     ],
 )
 def test_a_handler_that_raises_fails_its_own_call(host, packages, raw, what, error):
@@ -316,7 +316,8 @@ def test_an_executor_that_was_left_running_ends(host, packages, raw):
     one.judge()
 
 
-def test_many_calls_and_starts_leave_nothing_behind(host, packages, raw):
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the sanitizer keeps freed memory")
+def test_many_calls_leave_nothing_behind(host, packages, raw):
     what = "return payload"
     one = host(packages.one_class(CALLS.format(what) + STILL))
     client = one.client()
