@@ -203,6 +203,31 @@ static void too_much_in_flight_stops_the_reading_and_then_sheds(void **state) {
     door_close(d);
 }
 
+static void small_requests_in_flight_are_bounded_too(void **state) {
+    (void)state;
+    door *d = door_make();
+    d->options.in_flight_bytes = MIB;
+    door_serve(d);
+    void *client = client_open(d);
+    enum { COUNT = KEPT_MAX - 1 }; /* more than a mebibyte of records */
+    for (int i = 0; i < COUNT; i++) {
+        zmq_send(client, "\x00", 1, ZMQ_SNDMORE);
+        zmq_send(client, "\x0a", 1, ZMQ_SNDMORE);
+        zmq_send(client, "\xa1x", 2, ZMQ_SNDMORE);
+        zmq_send(client, "\xcb\x3f\xf0\0\0\0\0\0\0", 9, 0);
+    }
+    expect(client, "00|0a|00"); /* the first one that was refused */
+    ask(client_open(d), "00|18", "00|18|a24f4b");
+    assert_true(door_stats(d).shed > 0);
+    uint32_t kept = atomic_load(&d->kept_count);
+    assert_true(kept > 0 && kept < COUNT);
+    for (uint32_t i = 0; i < kept; i++)
+        lmc_complete(d->kept[i], LMC_OK);
+    door_await_idle(d);
+    assert_int_equal(door_stats(d).in_flight_bytes, 0);
+    door_close(d);
+}
+
 static void a_frame_over_the_limit_closes_its_connection_only(void **state) {
     (void)state;
     door *d = door_make();
@@ -232,6 +257,7 @@ int main(void) {
                                         door_teardown),
         cmocka_unit_test(what_was_too_much_is_answered_with_the_negative),
         cmocka_unit_test(too_much_in_flight_stops_the_reading_and_then_sheds),
+        cmocka_unit_test(small_requests_in_flight_are_bounded_too),
         cmocka_unit_test(a_frame_over_the_limit_closes_its_connection_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,10 +133,14 @@ static void warn_unknown(lmc_zmq_transport *transport, lmc_slice frame) {
     LMC_WARNING("request not answered: %s", error.text);
 }
 
-static bool must_shed(const lmc_zmq_transport *transport, const lmc_zmq_request *request) {
-    return request->weight >= LMC_ZMQ_LARGE &&
-           lmc_zmq_counted(transport, LMC_ZMQ_IN_FLIGHT_BYTES) >=
-               transport->options.in_flight_bytes;
+/* Large ones are refused first, then all that would have to be queued. */
+static bool must_shed(const lmc_zmq_transport *transport, const lmc_zmq_request *request,
+                      const lmc_handler *handler) {
+    uint64_t most = transport->options.in_flight_bytes;
+    if (request->weight < LMC_ZMQ_LARGE)
+        most += most / 4;
+    return lmc_zmq_counted(transport, LMC_ZMQ_IN_FLIGHT_BYTES) >= most &&
+           (request->weight >= LMC_ZMQ_LARGE || handler->place != LMC_PLACE_INLINE);
 }
 
 static void start(lmc_zmq_transport *transport, lmc_zmq_request *request,
@@ -152,7 +156,7 @@ static void start(lmc_zmq_transport *transport, lmc_zmq_request *request,
         lmc_zmq_note_large(transport);
     if (transport->stopping && operation->negative != LMC_NEGATIVE_NONE) {
         lmc_zmq_request_refuse(request, operation, LMC_CLOSED);
-    } else if (must_shed(transport, request)) {
+    } else if (must_shed(transport, request, handler)) {
         lmc_zmq_add(transport, LMC_ZMQ_SHED, 1);
         lmc_zmq_request_refuse(request, operation, LMC_BUSY);
     } else {

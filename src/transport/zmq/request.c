@@ -11,6 +11,7 @@
 #define WARM_MAX 32u                   /* of these, how many keep a large arena */
 #define WARM_ARENA ((size_t)256 << 10) /* room for the tokens of a long prompt */
 #define COOL_ARENA ((size_t)4096)
+#define RECORD_COST (sizeof(lmc_zmq_request) + COOL_ARENA)
 #define INLINE_MAX ((size_t)32)       /* frames up to this lie in the message itself */
 #define MARK_EVERY ((size_t)64 << 10) /* bytes of replies to a peer per counted frame */
 #define REPLY_COST ((size_t)320)      /* what libzmq keeps for one beside its bytes */
@@ -178,7 +179,7 @@ static void link_in_flight(lmc_zmq_request *request) {
     transport->in_flight = request;
     request->peer->calls++;
     lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT, 1);
-    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES, request->weight);
+    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES, RECORD_COST + request->weight);
     if (lmc_zmq_counted(transport, LMC_ZMQ_IN_FLIGHT_BYTES) >= BURST)
         lmc_zmq_note_large(transport);
 }
@@ -192,7 +193,8 @@ static void unlink_in_flight(lmc_zmq_request *request) {
     if (request->following != NULL)
         request->following->previous = request->previous;
     lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT, (uint64_t)-1);
-    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES, (uint64_t)0 - request->weight);
+    lmc_zmq_add(transport, LMC_ZMQ_IN_FLIGHT_BYTES,
+                (uint64_t)0 - (RECORD_COST + request->weight));
     lmc_zmq_loop_release_peer(transport, request->peer);
 }
 

@@ -12,9 +12,10 @@
 
 #define LMC_LOGGER "lmcache.zmq"
 #define GIB ((size_t)1 << 30)
-#define MESSAGES_MAX 100000 /* unread per peer; never 0, which would be unlimited (D35) */
-#define HANDSHAKE_MS 1000   /* a stranger that does not speak ZMTP is gone by then */
-#define FLUSH_MS 500        /* at the end, for replies not sent yet */
+#define REPLIES_MAX 100000 /* unread per peer; never 0, which would be unlimited (D35) */
+#define REQUESTS_MAX 1000  /* not read yet per peer; more wait at the client */
+#define HANDSHAKE_MS 1000  /* a stranger that does not speak ZMTP is gone by then */
+#define FLUSH_MS 500       /* at the end, for replies not sent yet */
 #define BACKLOG 1024
 #define TIDY_NS (2 * LMC_NS_PER_S)
 #define LIBRARY_THREADS 2 /* libzmq's I/O thread and reaper */
@@ -37,7 +38,7 @@ static void apply_defaults(lmc_zmq_options *options) {
 static lmc_status set_router_options(lmc_zmq_transport *transport, lmc_error *error) {
     const struct {
         int option, value;
-    } ints[] = {{ZMQ_SNDHWM, MESSAGES_MAX},   {ZMQ_RCVHWM, MESSAGES_MAX},
+    } ints[] = {{ZMQ_SNDHWM, REPLIES_MAX},    {ZMQ_RCVHWM, REQUESTS_MAX},
                 {ZMQ_ROUTER_MANDATORY, 1},    {ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS},
                 {ZMQ_LINGER, FLUSH_MS},       {ZMQ_BACKLOG, BACKLOG},
                 {ZMQ_TCP_KEEPALIVE, 1}, /* a host that vanished closes no connection */
