@@ -7,9 +7,11 @@
 
 /* The server as modules see it; NULL with an exception before they are built. */
 static lmc_context *context(void) {
-    lmc_context *found = lmc_py_server->context(lmc_py_server->arg);
+    lmc_context *found = lmc_py_is_child() ? NULL : lmc_py_server->context(lmc_py_server->arg);
     if (found == NULL || found->cache == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the server is not there yet");
+        PyErr_SetString(PyExc_RuntimeError, lmc_py_is_child()
+                                                ? "the server is not in this forked child"
+                                                : "the server is not there yet");
         return NULL;
     }
     return found;

@@ -54,7 +54,8 @@ static PyObject *module_operations(PyObject *module, PyObject *name) {
 
 /* The module's own handler, wherever it stands in the chain. */
 static const lmc_handler *find_handler(const char *module, const char *operation) {
-    lmc_registry *registry = lmc_py_server->registry(lmc_py_server->arg);
+    lmc_registry *registry =
+        lmc_py_is_child() ? NULL : lmc_py_server->registry(lmc_py_server->arg);
     const lmc_operation_def *definition = lmc_operation_by_name(lmc_text(operation));
     if (registry == NULL) {
         PyErr_SetString(PyExc_RuntimeError,

@@ -12,7 +12,8 @@
 #include "base/error.h"
 
 static lmc_events *bus(void) {
-    lmc_context *context = lmc_py_server->context(lmc_py_server->arg);
+    lmc_context *context =
+        lmc_py_is_child() ? NULL : lmc_py_server->context(lmc_py_server->arg);
     return context != NULL ? context->events : NULL;
 }
 

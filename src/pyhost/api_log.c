@@ -1,7 +1,9 @@
 /* _lmcache_host: the log and the configuration. */
 #include "pyhost/python.h"
 
+#include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -59,6 +61,18 @@ static void log_line(const char *logger, int level, const char *file, int line,
         count_lost(logger);
 }
 
+/* In a forked child the log's thread does not live, and its lock may be held for ever. */
+static PyObject *write_plainly(PyObject *message) {
+    PyObject *bytes = PyUnicode_AsEncodedString(message, "utf-8", "backslashreplace");
+    if (bytes == NULL)
+        return NULL;
+    if (write(STDERR_FILENO, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)) < 0 ||
+        write(STDERR_FILENO, "\n", 1) < 0)
+        errno = 0; /* there is nobody to tell */
+    Py_DECREF(bytes);
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *log_message(PyObject *module, PyObject *arguments) {
     int level, line;
     const char *logger, *file;
@@ -66,6 +80,8 @@ static PyObject *log_message(PyObject *module, PyObject *arguments) {
     (void)module;
     if (!PyArg_ParseTuple(arguments, "issiU", &level, &logger, &file, &line, &message))
         return NULL;
+    if (lmc_py_is_child())
+        return write_plainly(message);
     if (!lmc_py_server->lmc_log_enabled((lmc_log_level)level, logger))
         return Py_NewRef(Py_None);
     PyObject *bytes = PyUnicode_AsEncodedString(message, "utf-8", "backslashreplace");
@@ -86,6 +102,8 @@ static PyObject *log_message(PyObject *module, PyObject *arguments) {
 static PyObject *log_level(PyObject *module, PyObject *logger) {
     (void)module;
     const char *name = PyUnicode_AsUTF8(logger);
+    if (name != NULL && lmc_py_is_child())
+        return PyLong_FromLong(LMC_LOG_INFO);
     return name != NULL ? PyLong_FromLong(lmc_py_server->lmc_log_level_of(name)) : NULL;
 }
 

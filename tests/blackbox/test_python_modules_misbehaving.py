@@ -189,6 +189,13 @@ def test_a_fork_in_a_handler_goes_no_further_than_the_handler(host, packages, ra
             raise ValueError("in the child")
         if payload == b"sys":
             sys.exit(9)
+        if payload == b"speak":
+            print("spoken by the child")
+            try:
+                self.context.token_hasher.compute_chunk_hashes([1, 2, 3, 4])
+            except RuntimeError as failure:
+                print(failure)
+            os._exit(3)
         return b"from the child"
     return str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode()
     """
@@ -197,7 +204,10 @@ def test_a_fork_in_a_handler_goes_no_further_than_the_handler(host, packages, ra
     assert answer(client, "probe.do", b"exit") == "7"
     assert answer(client, "probe.do", b"raise") == "1"
     assert answer(client, "probe.do", b"sys") == "9"
+    assert answer(client, "probe.do", b"speak") == "3"
     assert answer(client, "probe.do", b"return") == "0"
+    one.wait_log(r"(?m)^spoken by the child$")
+    one.wait_log(r"(?m)^the server is not in this forked child$")
     one.wait_log("a child that a server module forked returned from its handler; it ends here")
     serves(one, raw)
 
