@@ -64,7 +64,8 @@ def test_clients_that_never_read_cost_only_so_much(server, kind):
         client.close()
     # What waits for a pool or is unread is bounded for all clients together; small replies for each.
     assert held < (1536 if kind in ("middle-sized replies", "void replies") else 150 * len(crowd)) * MIB
-    expect_back(one, before, memory_before=memory, slack_bytes=(128 if SANITIZER else 48) * MIB)
+    # A sanitizer's allocator gives nothing back; it finds leaks in its own way.
+    expect_back(one, before, memory_before=None if SANITIZER else memory, slack_bytes=48 * MIB)
     serves(one)
 
 
@@ -99,7 +100,7 @@ def test_a_flood_of_block_reports_starves_nobody(server, raw):
     stop.set()
     for thread in floods:
         thread.join()
-    expect_back(one, {}, memory_before=memory, slack_bytes=(128 if SANITIZER else 48) * MIB)
+    expect_back(one, {}, memory_before=None if SANITIZER else memory, slack_bytes=48 * MIB)
 
 
 def test_a_thousand_waiters_are_answered(server, raw):
