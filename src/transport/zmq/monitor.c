@@ -11,15 +11,20 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "transport/zmq/greeting.h"
 
 #define LMC_LOGGER "lmcache.zmq"
 #define ENDPOINT "inproc://lmcached.monitor"
 #define DESCRIPTORS_MAX (1 << 24)
+#define PATIENCE_NS LMC_NS_PER_S /* with those who say nothing that we understand */
+#define CROWD 64                 /* so many at a time are clients that all come at once */
+#define CROWD_PATIENCE_NS (10 * LMC_NS_PER_S)
 
 /* What is known of one descriptor. */
 typedef struct lmc_zmq_connection {
     bool open;
     lmc_zmq_peer *peer; /* NULL: has sent nothing yet */
+    lmc_zmq_greeting greeting;
 } lmc_zmq_connection;
 
 struct lmc_zmq_monitor {
@@ -28,6 +33,8 @@ struct lmc_zmq_monitor {
     void *events;                    /* PAIR; used by whoever holds the lock */
     lmc_zmq_connection *connections; /* by descriptor */
     int connection_count;
+    int greeting_count;      /* of connections, how many may be strangers' */
+    int64_t greetings_at_ns; /* when to look at them; 0: not */
     int events_fd;
     int bell; /* eventfd that wakes the thread */
     lmc_mpsc reports;
@@ -65,6 +72,15 @@ static void apply(lmc_zmq_monitor *monitor, uint16_t event, int fd, lmc_mpsc_nod
         connection->peer = NULL;
     }
     connection->open = event == ZMQ_EVENT_ACCEPTED;
+    monitor->greeting_count -= connection->greeting.since_ns != 0;
+    connection->greeting.since_ns = 0;
+    if (connection->open) {
+        int64_t now = lmc_now(&lmc_system_clock);
+        lmc_zmq_greeting_begin(&connection->greeting, fd, now);
+        monitor->greeting_count++;
+        if (monitor->greetings_at_ns == 0)
+            monitor->greetings_at_ns = now + PATIENCE_NS;
+    }
 }
 
 /* Lock held. One event: a frame of 16 bits event and 32 bits value, then the address. */
@@ -83,6 +99,27 @@ static bool read_event(lmc_zmq_monitor *monitor, lmc_mpsc_node **gone) {
     return true;
 }
 
+/* Lock held. Looks at those whose time is over, and notes when to look again. */
+static void check_greetings(lmc_zmq_monitor *monitor, int64_t now) {
+    int64_t patience = monitor->greeting_count > CROWD ? CROWD_PATIENCE_NS : PATIENCE_NS;
+    int64_t next = 0;
+    for (int fd = 0; fd < monitor->connection_count && monitor->greeting_count > 0; fd++) {
+        lmc_zmq_connection *connection = &monitor->connections[fd];
+        int64_t since = connection->greeting.since_ns;
+        if (since == 0)
+            continue;
+        int64_t due = since + patience;
+        bool known = connection->peer != NULL;
+        if (known)
+            connection->greeting.since_ns = 0;
+        if (known || (due <= now && lmc_zmq_greeting_check(&connection->greeting, fd)))
+            monitor->greeting_count--;
+        else if (next == 0 || due < next)
+            next = due;
+    }
+    monitor->greetings_at_ns = next != 0 && next <= now ? now + PATIENCE_NS : next;
+}
+
 static void send_gone(lmc_zmq_monitor *monitor, lmc_mpsc_node *gone) {
     while (gone != NULL) {
         lmc_mpsc_node *next = gone->next;
@@ -91,13 +128,19 @@ static void send_gone(lmc_zmq_monitor *monitor, lmc_mpsc_node *gone) {
     }
 }
 
-static void read_events(lmc_zmq_monitor *monitor) {
+/* Returns when there are greetings to look at; 0: none. */
+static int64_t read_events(lmc_zmq_monitor *monitor) {
     lmc_mpsc_node *gone = NULL;
     lmc_lock_take(&monitor->lock);
     while (read_event(monitor, &gone)) {
     }
+    int64_t now = lmc_now(&lmc_system_clock);
+    if (monitor->greetings_at_ns != 0 && monitor->greetings_at_ns <= now)
+        check_greetings(monitor, now);
+    int64_t greetings_at = monitor->greetings_at_ns;
     lmc_lock_drop(&monitor->lock);
     send_gone(monitor, gone);
+    return greetings_at;
 }
 
 /* ---- the request loop's side ---- */
@@ -171,13 +214,13 @@ static void hush(lmc_zmq_monitor *monitor) {
     (void)!read(monitor->bell, &count, sizeof count);
 }
 
-/* Waits for events, the bell, or the time to tidy. */
-static void wait_for_work(lmc_zmq_monitor *monitor, int64_t tidy_at) {
+/* Waits for events, the bell, or a time; 0: none. */
+static void wait_for_work(lmc_zmq_monitor *monitor, int64_t until) {
     struct pollfd fds[] = {{.fd = monitor->events_fd, .events = POLLIN},
                            {.fd = monitor->bell, .events = POLLIN}};
     int timeout = -1;
-    if (tidy_at > 0) {
-        int64_t left = tidy_at - lmc_now(&lmc_system_clock);
+    if (until > 0) {
+        int64_t left = until - lmc_now(&lmc_system_clock);
         timeout = left > 0 ? (int)(left / LMC_NS_PER_MS) + 1 : 0;
     }
     poll(fds, 2, timeout);
@@ -205,10 +248,11 @@ static void watch_connections(void *arg) {
     lmc_zmq_monitor *monitor = arg;
     int64_t tidy_at = 0;
     while (!atomic_load(&monitor->stopping)) {
-        read_events(monitor);
+        int64_t greetings_at = read_events(monitor);
         make_reports(monitor);
         tidy_at = tidy_if_due(monitor, tidy_at);
-        wait_for_work(monitor, tidy_at);
+        bool greetings_first = tidy_at == 0 || (greetings_at != 0 && greetings_at < tidy_at);
+        wait_for_work(monitor, greetings_first ? greetings_at : tidy_at);
     }
     make_reports(monitor);
 }

@@ -14,7 +14,7 @@
 #define GIB ((size_t)1 << 30)
 #define REPLIES_MAX 100000 /* unread per peer; never 0, which would be unlimited (D35) */
 #define REQUESTS_MAX 1000  /* not read yet per peer; more wait at the client */
-#define HANDSHAKE_MS 1000  /* a stranger that does not speak ZMTP is gone by then */
+#define HANDSHAKE_MS 10000 /* for all of it; strangers are shown out sooner (greeting.h) */
 #define FLUSH_MS 500       /* at the end, for replies not sent yet */
 #define BACKLOG 1024
 #define TIDY_NS (2 * LMC_NS_PER_S)

@@ -161,26 +161,53 @@ static void many_clients_get_their_own_replies(void **state) {
         client_close(d, clients[i]);
 }
 
-static void a_stranger_that_speaks_http_is_shown_out(void **state) {
-    door *d = *state;
-    const char *request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/* A plain connection that has said this. */
+static int stranger_open(door *d, const void *words, size_t size) {
     const char *port = strrchr(lmc_zmq_transport_endpoint(d->transport), ':') + 1;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)strtoul(port, NULL, 10)),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(stranger, (struct sockaddr *)&address, sizeof address), 0);
-    assert_true(write(stranger, request, strlen(request)) > 0);
-    char greeting[256];
-    ssize_t got;
-    while ((got = read(stranger, greeting, sizeof greeting)) > 0) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(write(fd, words, size), size);
+    return fd;
+}
+
+static void strangers_are_shown_out(void **state) {
+    door *d = *state;
+    const char *words[] = {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", ""};
+    for (int i = 0; i < 2; i++) {
+        char greeting[256];
+        int stranger = stranger_open(d, words[i], strlen(words[i]));
+        while (read(stranger, greeting, sizeof greeting) > 0) {
+        } /* closed; the test's time limit ends a wait in vain */
+        close(stranger);
     }
-    assert_true(got == 0 || got == -1); /* closed; the test's time limit ends a wait in vain */
-    close(stranger);
     void *client = client_open(d);
     ask(client, "00|18", "00|18|a24f4b");
     assert_int_equal(door_stats(d).connections, 1);
     client_close(d, client);
+}
+
+static void a_client_that_asks_nothing_is_no_stranger(void **state) {
+    door *d = *state;
+    uint8_t hello[64 + 30] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    memcpy(hello + 64,
+           "\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06"
+           "DEALER",
+           30);
+    int quiet = stranger_open(d, hello, sizeof hello);
+    char text[256];
+    int other = stranger_open(d, "", 0); /* came later, and has to go */
+    while (read(other, text, sizeof text) > 0) {
+    }
+    close(other);
+    assert_true(recv(quiet, text, sizeof text, MSG_DONTWAIT) > 64);
+    assert_int_equal(recv(quiet, text, sizeof text, MSG_DONTWAIT), -1); /* open, and no more */
+    assert_int_equal(write(quiet, "\x01\x01\x07\x00\x01\x18", 6), 6);
+    assert_int_equal(recv(quiet, text, 10, MSG_WAITALL), 10);
+    assert_memory_equal(text, "\x01\x01\x07\x01\x01\x18\x00\x03\xa2O", 10);
+    close(quiet);
 }
 
 static void the_loop_is_fresh_while_idle_and_after_work(void **state) {
@@ -221,7 +248,8 @@ int main(void) {
         TEST(an_envelope_is_answered_whatever_it_holds),
         TEST(a_client_may_choose_its_identity),
         TEST(many_clients_get_their_own_replies),
-        TEST(a_stranger_that_speaks_http_is_shown_out),
+        TEST(strangers_are_shown_out),
+        TEST(a_client_that_asks_nothing_is_no_stranger),
         TEST(the_loop_is_fresh_while_idle_and_after_work),
         TEST(a_loop_that_is_held_up_does_not_look_fresh),
     };
