@@ -56,7 +56,7 @@ def take_reply(client, expected):
 def test_a_hundred_requests_in_flight_are_all_answered_at_a_stop(server, raw):
     """With their results or their negatives; a client that goes on sending does not delay it."""
     one = server(shm=True)
-    one.allow("Error handling operation", "skipping touch", "no context found", "not found")
+    one.allow("Error handling operation", "skipping touch", "no context found", "not found", "does not read its replies")
     connection = raw(one)
     assert connection.call(14, REGISTRATION)["error"] is None
     for _ in range(50):
