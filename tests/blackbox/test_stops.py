@@ -113,6 +113,7 @@ def test_stops_at_random_moments_of_work_are_clean(server):
 
 def test_a_client_that_never_reads_does_not_delay_the_stop(server, raw):
     one = server()
+    one.allow("does not read its replies")
     deaf = PlainClient(one)
     deaf.socket.setblocking(False)
     data = (b"\x01\x01\x01" + b"\x00\x01\x18") * 2000
