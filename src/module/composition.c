@@ -16,6 +16,7 @@
 #define LMC_LOGGER "lmcache.module"
 
 typedef struct built_module {
+    const lmc_composition_options *options;
     lmc_module_class class;
     void *self;
     lmc_module_own *own;
@@ -161,7 +162,8 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
     }
     if (self == NULL)
         self = &c->classes[index]; /* a module without state; NULL means not built */
-    built_module module = {.class = *class,
+    built_module module = {.options = &c->options,
+                           .class = *class,
                            .self = self,
                            .own = &record->own,
                            .owner = {.name = class->name,
@@ -307,7 +309,8 @@ void lmc_composition_each(const lmc_composition *composition,
                                      .version = module->class.version,
                                      .origin = origin_of(composition, module),
                                      .account = &module->own->account,
-                                     .class = &module->class});
+                                     .class = &module->class,
+                                     .self = module->self});
     }
 }
 
@@ -323,6 +326,8 @@ size_t lmc_composition_count(const lmc_composition *composition) {
 
 static void close_module(void *arg) {
     const built_module *module = arg;
+    if (module->options->closing != NULL)
+        module->options->closing(module->options->arg, module->class.name);
     if (module->class.close != NULL)
         module->class.close(module->self);
     if (module->own->tidy != NULL)

@@ -31,6 +31,8 @@ typedef struct lmc_composition_options {
     lmc_slice (*config_for)(void *arg, const char *class_name);
     /* What status says a module from outside is; NULL: "native". */
     const char *(*origin_of)(void *arg, const char *class_name);
+    /* A module that was built is about to be closed; may wait. NULL: nobody wants to know. */
+    void (*closing)(void *arg, const char *class_name);
     /* One module's close() hangs and the others are closed: ends the process. On a thread that
      * is not the main one, see closing.h. NULL: waits for that close. */
     void (*take_over)(void *arg);
@@ -57,6 +59,7 @@ typedef struct lmc_module_row {
     const char *origin;         /* "built-in", "native", ... */
     const lmc_account *account;
     const lmc_module_class *class; /* constant until destroy */
+    void *self;
 } lmc_module_row;
 /* Every module that was built, in construction order. Any thread until destroy. */
 void lmc_composition_each(const lmc_composition *composition,

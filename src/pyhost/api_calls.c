@@ -1,29 +1,17 @@
 /* _lmcache_host: other modules and their operations, called from Python. */
 #include "pyhost/python.h"
 
+#include <stdlib.h>
+
 #include "base/bytes.h"
 #include "base/error.h"
 
 /* ---- which modules there are ---- */
 
-static void append_name(void *arg, const lmc_module_row *row) {
-    PyObject *list = *(PyObject **)arg;
-    PyObject *name = list != NULL ? PyUnicode_FromString(row->name) : NULL;
-    if (name != NULL && PyList_Append(list, name) < 0)
-        Py_CLEAR(*(PyObject **)arg);
-    Py_XDECREF(name);
-}
-
 static PyObject *built_modules(PyObject *module, PyObject *none) {
     (void)module;
     (void)none;
-    PyObject *list = PyList_New(0);
-    lmc_composition *composition = lmc_py_composition;
-    if (composition == NULL)
-        composition = lmc_py_server->composition(lmc_py_server->arg);
-    if (composition != NULL)
-        lmc_py_server->lmc_composition_each(composition, append_name, &list);
-    return list;
+    return lmc_py_built_names();
 }
 
 static const lmc_module_class *find_class(const char *name) {
@@ -52,23 +40,48 @@ static PyObject *module_operations(PyObject *module, PyObject *name) {
 
 /* ---- calling ---- */
 
-/* The module's own handler, wherever it stands in the chain. */
-static const lmc_handler *find_handler(const char *module, const char *operation) {
-    lmc_registry *registry =
-        lmc_py_is_child() ? NULL : lmc_py_server->registry(lmc_py_server->arg);
-    const lmc_operation_def *definition = lmc_operation_by_name(lmc_text(operation));
+/* What a call needs of the module that it goes to. */
+typedef struct call_target {
+    lmc_py_callee *callee;
+    const lmc_handler *handler;
+    lmc_handler *made; /* NULL: the handler is the registry's */
+} call_target;
+
+/* The module's own handler, wherever it stands in the chain; before there is a registry, one
+ * that is made for this call. */
+static void find_handler(call_target *target, const char *module,
+                         const lmc_operation_def *operation) {
+    lmc_registry *registry = lmc_py_server->registry(lmc_py_server->arg);
     if (registry == NULL) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "operations can be called once all modules are built");
-        return NULL;
+        target->made = lmc_py_callee_chain(target->callee, operation);
+        target->handler = target->made;
+        return;
     }
-    const lmc_handler *at =
-        definition != NULL ? lmc_py_server->lmc_registry_find(registry, definition) : NULL;
-    while (at != NULL && strcmp(at->owner, module) != 0)
-        at = at->replaced;
-    if (at == NULL)
+    target->handler = lmc_py_server->lmc_registry_find(registry, operation);
+    while (target->handler != NULL && strcmp(target->handler->owner, module) != 0)
+        target->handler = target->handler->replaced;
+}
+
+/* False with an exception; leave_target() is due in any case. */
+static bool enter_target(call_target *target, const char *module, const char *operation) {
+    const lmc_operation_def *definition = lmc_operation_by_name(lmc_text(operation));
+    if (lmc_py_is_child())
+        PyErr_SetString(PyExc_RuntimeError, "the server is not in this forked child");
+    else
+        target->callee = lmc_py_callee_enter(module);
+    if (target->callee == NULL)
+        return false;
+    if (definition != NULL && lmc_py_callee_handles(target->callee, operation))
+        find_handler(target, module, definition);
+    if (target->handler == NULL && !PyErr_Occurred())
         PyErr_Format(PyExc_KeyError, "%s does not handle '%s'", module, operation);
-    return at;
+    return target->handler != NULL;
+}
+
+static void leave_target(call_target *target) {
+    free(target->made);
+    if (target->callee != NULL)
+        lmc_py_callee_leave(target->callee);
 }
 
 typedef struct packed_request {
@@ -134,18 +147,20 @@ static PyObject *call_operation(PyObject *module, PyObject *given) {
     const char *name, *operation;
     PyObject *arguments;
     packed_request packed = {0};
+    call_target target = {0};
     (void)module;
     if (!PyArg_ParseTuple(given, "ssO!", &name, &operation, &PyTuple_Type, &arguments))
         return NULL;
-    const lmc_handler *handler = find_handler(name, operation);
     PyObject *result = NULL;
-    if (handler != NULL && pack_request(&packed, handler->operation, arguments))
-        result = run(handler, &packed);
+    if (enter_target(&target, name, operation) &&
+        pack_request(&packed, target.handler->operation, arguments))
+        result = run(target.handler, &packed);
     lmc_buffer_fini(&packed.bytes);
     if (result != NULL && PyList_Check(result) &&
-        (handler->operation->reply->form == LMC_FORM_RESULT ||
-         handler->operation->reply->form == LMC_FORM_TUPLE))
+        (target.handler->operation->reply->form == LMC_FORM_RESULT ||
+         target.handler->operation->reply->form == LMC_FORM_TUPLE))
         Py_SETREF(result, PyList_AsTuple(result));
+    leave_target(&target);
     return result;
 }
 

@@ -21,7 +21,7 @@ static const char python_metadata; /* the kind of object that our events carry *
 
 /* ---- subscribing ---- */
 
-typedef struct subscriber { /* lives as long as the process: the bus never forgets it */
+typedef struct subscriber { /* lives as long as the bus, which never forgets it */
     PyObject *callback;
     char *owner;
     struct subscriber *next;
@@ -109,6 +109,17 @@ static PyObject *subscribe(PyObject *module, PyObject *arguments) {
     PyErr_SetString(PyExc_RuntimeError,
                     error.text[0] != '\0' ? error.text : "there is no event bus");
     return NULL;
+}
+
+void lmc_py_forget_subscribers(bool alive) {
+    while (subscribers != NULL) {
+        subscriber *next = subscribers->next;
+        if (alive)
+            Py_DECREF(subscribers->callback);
+        free(subscribers->owner);
+        free(subscribers);
+        subscribers = next;
+    }
 }
 
 static PyObject *has_bus(PyObject *module, PyObject *none) {

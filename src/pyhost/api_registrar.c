@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "module/registrar.h"
 
 static bool check_inside(void) {
     if (lmc_py_zmq_server != NULL && lmc_py_current != NULL)
@@ -84,7 +85,9 @@ static PyObject *add_pool(PyObject *module, PyObject *arguments) {
 static PyObject *handlers(PyObject *module, PyObject *none) {
     (void)module;
     (void)none;
-    lmc_registry *registry = lmc_py_server->registry(lmc_py_server->arg);
+    lmc_registry *registry = lmc_py_zmq_server != NULL
+                                 ? lmc_py_zmq_server->registry
+                                 : lmc_py_server->registry(lmc_py_server->arg);
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict != NULL && registry != NULL && i < lmc_operation_count(); i++) {
         const lmc_operation_def *operation = lmc_operation_at(i);

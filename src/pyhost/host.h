@@ -82,10 +82,10 @@
 typedef struct lmc_pyhost_server {
     uint32_t size; /* of this struct */
     void *arg;     /* of the functions that follow; they belong to any thread */
-    lmc_context *(*context)(void *arg);       /* NULL before modules are built */
-    lmc_registry *(*registry)(void *arg);     /* NULL before handlers are known */
-    lmc_dispatcher *(*dispatcher)(void *arg); /* NULL before the request socket is bound */
-    lmc_composition *(*composition)(void *arg);
+    lmc_context *(*context)(void *arg);         /* NULL before modules are built */
+    lmc_registry *(*registry)(void *arg);       /* NULL until it is complete */
+    lmc_dispatcher *(*dispatcher)(void *arg);   /* NULL until the registry is */
+    lmc_composition *(*composition)(void *arg); /* main thread; NULL before all are built */
     lmc_status (*storage_status)(void *arg, lmc_buffer *out); /* a JSON object */
 #define LMC_PYHOST_SLOT(name) __typeof__(name) *name;
     LMC_PYHOST_FUNCTIONS(LMC_PYHOST_SLOT)
@@ -112,6 +112,9 @@ typedef struct lmc_pyhost {
     /* In command-line order. *module_path: of the spec it came with. */
     size_t (*class_count)(void);
     const lmc_module_class *(*class_at)(size_t index, const char **module_path);
+    /* A module of any kind is about to be closed: nobody calls its operations from Python any
+     * more, and the calls that are on their way are waited for. */
+    void (*closing)(const char *class_name);
     /*
      * After the last module was closed, with the server still there: exit functions of Python
      * run, threads are awaited for budget_ns together, and if all have ended the interpreter

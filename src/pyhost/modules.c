@@ -13,7 +13,6 @@ static size_t module_count;
 static bool subscribers_stopped;
 lmc_py_module *lmc_py_current;
 lmc_zmq_server *lmc_py_zmq_server;
-lmc_composition *lmc_py_composition;
 
 size_t lmc_py_class_count(void) { return module_count; }
 
@@ -178,9 +177,8 @@ static lmc_status create(lmc_build *lent, void **self, lmc_error *error) {
     if (module == NULL || !lmc_py_enter())
         return lmc_error_set(error, LMC_CLOSED, "the Python interpreter has ended");
     lmc_py_keep_signals();
-    lmc_py_composition = lent->composition;
+    lmc_py_note_built(lent->composition);
     lmc_status status = build(module, &target, error);
-    lmc_py_composition = NULL;
     lmc_py_restore_signals(module->name);
     lmc_py_leave();
     *self = module;
@@ -197,6 +195,7 @@ static lmc_status register_zmq(void *self, lmc_zmq_server *server, lmc_error *er
     if (!lmc_py_enter())
         return lmc_error_set(error, LMC_CLOSED, "the Python interpreter has ended");
     lmc_py_keep_signals();
+    lmc_py_note_built(lmc_py_server->composition(lmc_py_server->arg));
     lmc_py_current = module;
     lmc_py_zmq_server = server;
     PyObject *result = lmc_py_ask("register_zmq", module);

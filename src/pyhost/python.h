@@ -125,6 +125,23 @@ void lmc_py_drop_classes(void); /* after finalizing, no GIL */
 /* Calls bootstrap.<name>(index), the result is new. */
 PyObject *lmc_py_ask(const char *name, const lmc_py_module *module);
 
+/* ---- callees.c: modules whose operations Python code calls, while they are open ---- */
+
+typedef struct lmc_py_callee lmc_py_callee;
+
+/* Takes in what is built by now. Main thread; NULL: nothing. */
+void lmc_py_note_built(lmc_composition *composition);
+PyObject *lmc_py_built_names(void); /* a new list, in construction order */
+/* The module cannot be closed until it is left, which needs no GIL. */
+lmc_py_callee *lmc_py_callee_enter(const char *name);
+void lmc_py_callee_leave(lmc_py_callee *callee);
+bool lmc_py_callee_handles(const lmc_py_callee *callee, const char *operation);
+/* Its handler and those that it has replaced, as the registry will have them; free() it. */
+lmc_handler *lmc_py_callee_chain(const lmc_py_callee *callee,
+                                 const lmc_operation_def *operation);
+void lmc_py_close_callee(const char *name); /* no GIL; waits for those inside */
+void lmc_py_forget_callees(void);           /* nobody calls any more */
+
 /* handlers.c: no GIL; the threads of the pools. */
 void lmc_py_handle_operation(void *self, lmc_call *call);
 void lmc_py_handle_envelope(void *self, lmc_call *call);
@@ -145,9 +162,11 @@ PyObject *lmc_py_make_host_module(void); /* PyInit function */
 extern PyMethodDef lmc_py_log_functions[], lmc_py_schema_functions[], lmc_py_cache_functions[],
     lmc_py_event_functions[], lmc_py_metric_functions[], lmc_py_call_functions[],
     lmc_py_registrar_functions[];
+/* The bus that they are subscribed to is gone. `alive`: the GIL is held, else Python has ended.
+ */
+void lmc_py_forget_subscribers(bool alive);
 /* Which module create() or register_zmq() runs for; main thread. NULL: none. */
 extern lmc_py_module *lmc_py_current;
-extern lmc_composition *lmc_py_composition; /* inside create(): the one being built */
 extern lmc_zmq_server *lmc_py_zmq_server;
 
 #endif

@@ -155,6 +155,16 @@ static bool finish(int64_t budget_ns) {
     return true;
 }
 
+/* What Python code of the last world still has must not reach for it any more. */
+static void release(void) {
+    bool entered = running && lmc_py_enter();
+    lmc_py_forget_callees();
+    lmc_py_forget_subscribers(entered);
+    if (entered)
+        lmc_py_leave();
+    lmc_py_drop_classes();
+}
+
 __attribute__((visibility("default"))) extern const lmc_pyhost lmcached_python_host;
 const lmc_pyhost lmcached_python_host = {
     .size = sizeof(lmc_pyhost),
@@ -164,6 +174,7 @@ const lmc_pyhost lmcached_python_host = {
     .load = lmc_py_load,
     .class_count = lmc_py_class_count,
     .class_at = lmc_py_class_at,
+    .closing = lmc_py_close_callee,
     .finish = finish,
-    .release = lmc_py_drop_classes,
+    .release = release,
 };

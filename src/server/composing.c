@@ -19,14 +19,27 @@ static const char *origin_of(void *arg, const char *class_name) {
     return lmc_outside_modules_origin(&((lmc_server *)arg)->outside, class_name);
 }
 
+static void closing(void *arg, const char *class_name) {
+    const lmc_pyhost *host = ((lmc_server *)arg)->outside.python.host;
+    if (host != NULL)
+        host->closing(class_name);
+}
+
 /* ---- what modules in Python may ask ---- */
 
 static lmc_context *context_of(void *arg) {
     lmc_server *server = arg;
     return server->context.config != NULL ? &server->context : NULL;
 }
-static lmc_registry *registry_of(void *arg) { return ((lmc_server *)arg)->registry; }
-static lmc_dispatcher *dispatcher_of(void *arg) { return ((lmc_server *)arg)->dispatcher; }
+static bool handlers_are_known(const lmc_server *server) {
+    return atomic_load_explicit(&server->handlers_known, memory_order_acquire);
+}
+static lmc_registry *registry_of(void *arg) {
+    return handlers_are_known(arg) ? ((lmc_server *)arg)->registry : NULL;
+}
+static lmc_dispatcher *dispatcher_of(void *arg) {
+    return handlers_are_known(arg) ? ((lmc_server *)arg)->dispatcher : NULL;
+}
 static lmc_composition *composition_of(void *arg) { return ((lmc_server *)arg)->composition; }
 
 /* ---- building ---- */
@@ -89,6 +102,7 @@ lmc_status lmc_server_compose(lmc_server *server, lmc_error *error) {
                                        .context = &server->context,
                                        .config_for = config_for,
                                        .origin_of = origin_of,
+                                       .closing = closing,
                                        .take_over = lmc_server_end_now,
                                        .arg = server};
     status = lmc_composition_create(&options, &server->composition, error);
@@ -106,6 +120,7 @@ lmc_status lmc_server_run_registrars(lmc_server *server, lmc_error *error) {
         status = lmc_registry_check(server->registry, error);
     if (status == LMC_OK)
         lmc_registry_freeze(server->registry);
+    atomic_store_explicit(&server->handlers_known, status == LMC_OK, memory_order_release);
     return status;
 }
 
@@ -141,6 +156,7 @@ void lmc_server_close_modules(lmc_server *server) {
         lmc_events_stop(server->events, LMC_CLOSE_LIMIT_NS);
     if (!lmc_python_host_finish(&server->outside.python))
         lmc_server_end_now(server); /* its threads still run: nothing they use may go */
+    atomic_store(&server->handlers_known, false);
     lmc_zmq_side_context_end(SIDE_CONTEXT_NS);
     lmc_liveness_destroy(server->context.liveness);
     lmc_unknown_ids_destroy(server->context.unknown_ids);

@@ -44,6 +44,7 @@ typedef struct lmc_server {
     lmc_composition *composition;
     lmc_registry *registry;
     lmc_dispatcher *dispatcher;
+    atomic_bool handlers_known; /* the registry is complete */
     lmc_zmq_transport *transport;
     lmc_core_worker *worker;
     _Atomic(lmc_plugin_host *) plugins; /* NULL: none; set last in the start */
