@@ -21,6 +21,7 @@ void lmc_peer_init(lmc_peer *peer) {
 }
 
 _Thread_local lmc_busy *lmc_busy_here;
+_Thread_local lmc_news *lmc_news_here;
 
 static void set_state(lmc_exchange *x, lmc_exchange_state state) {
     uint32_t word = atomic_load_explicit(&x->word, memory_order_relaxed);

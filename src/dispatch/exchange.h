@@ -77,29 +77,29 @@ struct lmc_exchange {
     const lmc_door *door;
     lmc_dispatcher *dispatcher;
     lmc_arena arena;
-    /* set per request */
+    /* set per request; what every request needs lies together, as it goes from core to core */
     const lmc_operation_def *operation;
     const lmc_handler *handler;
     lmc_peer *peer;
     void *request, *reply; /* NULL until decoded */
-    const char *text;      /* of lmc_fail(), NULL: none; lives in the arena */
-    lmc_done done[LMC_EXCHANGE_DONE_MAX];
-    uint32_t done_count;
-    lmc_after after[LMC_EXCHANGE_AFTER_MAX]; /* the latest last */
-    uint32_t after_count;
-    bool comes_back;      /* queued for the latest of these, with: */
-    lmc_status came_with; /* how the handler behind completed it */
-    lmc_account *account; /* that the call is charged to; NULL: none */
-    int64_t started_ns;   /* of the handler, on a pool; 0: not measured */
-    bool in_affinity;     /* holds the peer's turn on its affinity lane */
-    bool is_barrier;      /* later requests wait until it has ended */
-    int64_t queued_ns;
-    union { /* in a queue of dispatch; else free for the transport */
+    union {                /* in a queue of dispatch; else free for the transport */
         lmc_exchange *next;
         lmc_mpsc_node node;
     };
-    _Atomic uint32_t word;                             /* generation << 8 | state */
+    int64_t queued_ns;
+    int64_t started_ns;    /* of the handler, on a pool; 0: not measured */
+    lmc_account *account;  /* that the call is charged to; NULL: none */
+    _Atomic uint32_t word; /* generation << 8 | state */
+    uint8_t done_count, after_count;
+    bool comes_back;                                   /* queued for the latest of after[] */
+    bool in_affinity;                                  /* holds the peer's turn on its lane */
+    bool is_barrier;                                   /* later requests wait for its end */
     _Atomic(const lmc_operation_def *) latest, before; /* for the report of a second end */
+    /* what few need */
+    const char *text;     /* of lmc_fail(), NULL: none; lives in the arena */
+    lmc_status came_with; /* how the handler behind completed what comes back */
+    lmc_done done[LMC_EXCHANGE_DONE_MAX];
+    lmc_after after[LMC_EXCHANGE_AFTER_MAX]; /* the latest last */
 };
 
 /* Once per record. */
@@ -143,5 +143,25 @@ typedef struct lmc_busy {
     _Atomic(const char *) what; /* operation or method, constant */
 } lmc_busy;
 extern _Thread_local lmc_busy *lmc_busy_here;
+
+/*
+ * That requests have been finished, which a door tells its loop. A thread that goes on with the
+ * next request at once keeps the news of several quick ones and tells them together, before it
+ * sleeps; each telling can cost a wake-up of the loop. NULL: news are told at once.
+ */
+typedef struct lmc_news {
+    void (*tell)(void *arg); /* NULL: none */
+    void *arg;
+} lmc_news;
+extern _Thread_local lmc_news *lmc_news_here;
+
+/* False: tell it yourself, now. */
+static inline bool lmc_news_keep(void (*tell)(void *arg), void *arg) {
+    lmc_news *news = lmc_news_here;
+    if (news == NULL || (news->tell != NULL && (news->tell != tell || news->arg != arg)))
+        return false;
+    *news = (lmc_news){tell, arg};
+    return true;
+}
 
 #endif

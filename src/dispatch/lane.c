@@ -8,6 +8,8 @@
 #include "base/log.h"
 
 #define LMC_LOGGER "lmcache.dispatch"
+#define QUICK_NS (50 * 1000) /* news are not kept for longer, nor beside longer ones */
+#define WARY_FOR 64u         /* requests after one that was not quick */
 
 /* ---- lists ---- */
 
@@ -111,16 +113,49 @@ static lmc_exchange *wait_runnable(lmc_lane *lane) {
     return x;
 }
 
+static void tell_news(lmc_worker *self) {
+    lmc_news news = self->news;
+    self->news = (lmc_news){0};
+    if (news.tell != NULL)
+        news.tell(news.arg);
+}
+
+/*
+ * Before a request that starts now. Handlers of this server complete as the last thing they do,
+ * so that what is kept waits for the quick requests behind it and nothing else.
+ */
+static void mind_news(lmc_worker *self, int64_t now_ns) {
+    if (self->before_ns != 0 && now_ns - self->before_ns > QUICK_NS)
+        self->wary = WARY_FOR;
+    else if (self->wary > 0)
+        self->wary--;
+    self->before_ns = now_ns;
+    if (self->wary > 0 || now_ns - self->oldest_ns > QUICK_NS)
+        tell_news(self);
+    if (self->news.tell == NULL)
+        self->oldest_ns = now_ns;
+    lmc_news_here = self->lane->keeps_news && self->wary == 0 ? &self->news : NULL;
+}
+
 /* NULL: the lane stops and its queue is empty. */
-static lmc_exchange *next_exchange(lmc_lane *lane) {
+static lmc_exchange *next_exchange(lmc_worker *self) {
+    lmc_lane *lane = self->lane;
     lmc_lock_take(&lane->lock);
-    lmc_exchange *x = wait_runnable(lane);
+    lmc_exchange *x = take_runnable(lane);
+    if (x == NULL) {
+        lmc_lock_drop(&lane->lock);
+        tell_news(self);
+        self->before_ns = 0;
+        lmc_lock_take(&lane->lock);
+        x = wait_runnable(lane);
+    }
     lmc_lock_drop(&lane->lock);
     return x;
 }
 
 static void run(lmc_worker *self, lmc_exchange *x) {
     x->started_ns = lmc_now(&lmc_system_clock);
+    mind_news(self, x->started_ns);
     atomic_store_explicit(&self->since_ns, x->started_ns, memory_order_relaxed);
     atomic_store_explicit(&self->running, x->operation, memory_order_relaxed);
     if (atomic_load_explicit(&self->lane->stopping, memory_order_relaxed))
@@ -136,7 +171,7 @@ static void serve(void *arg) {
     lmc_lane *lane = self->lane;
     lmc_exchange *x;
     lmc_busy_here = &self->busy;
-    while ((x = next_exchange(lane)) != NULL)
+    while ((x = next_exchange(self)) != NULL)
         run(self, x);
     lmc_lock_take(&lane->lock);
     lane->alive--;
@@ -209,18 +244,19 @@ static lmc_status start_worker(lmc_lane *lane, uint32_t number, lmc_error *error
     return status;
 }
 
-lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, bool affinity, uint32_t first,
-                         uint32_t threads, lmc_error *error) {
-    lmc_lock_init(&lane->lock, LMC_RANK_DISPATCH, pool);
+lmc_status lmc_lane_init(lmc_lane *lane, const lmc_lane_options *options, uint32_t first,
+                         lmc_error *error) {
+    lmc_lock_init(&lane->lock, LMC_RANK_DISPATCH, options->pool);
     lmc_cond_init(&lane->work);
     lmc_cond_init(&lane->gone);
-    lane->pool = pool;
-    lane->affinity = affinity;
-    lane->workers = calloc(threads, sizeof *lane->workers);
+    lane->pool = options->pool;
+    lane->affinity = options->affinity;
+    lane->keeps_news = options->keeps_news;
+    lane->workers = calloc(options->threads, sizeof *lane->workers);
     if (lane->workers == NULL)
-        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the %s pool", pool);
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the %s pool", options->pool);
     lmc_status status = LMC_OK;
-    for (uint32_t i = 0; i < threads && status == LMC_OK; i++)
+    for (uint32_t i = 0; i < options->threads && status == LMC_OK; i++)
         status = start_worker(lane, first + i, error);
     return status;
 }

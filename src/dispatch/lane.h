@@ -23,6 +23,11 @@ typedef struct lmc_worker {
     lmc_busy busy;
     int64_t told_ns; /* the watch: how long the handler ran that it told of; doubles */
     int64_t told_of; /* since_ns of that handler */
+    /* the thread itself */
+    lmc_news news;
+    int64_t oldest_ns; /* start of the first request that they are of */
+    int64_t before_ns; /* start of the request before, 0: slept since */
+    uint32_t wary;     /* requests until news are kept again */
 } lmc_worker;
 
 typedef struct lmc_list {
@@ -37,7 +42,8 @@ struct lmc_lane {
     _Atomic bool stopping;
     uint32_t count;
     lmc_worker *workers;
-    bool affinity; /* requests of one connection take turns */
+    bool affinity;   /* requests of one connection take turns */
+    bool keeps_news; /* of quick requests, until several can be told */
     /* under the lock */
     lmc_lock lock;
     lmc_cond work, gone;
@@ -50,9 +56,15 @@ struct lmc_lane {
     lmc_lane *next_owed;
 };
 
+typedef struct lmc_lane_options {
+    const char *pool; /* name */
+    uint32_t threads;
+    bool affinity, keeps_news; /* as in the lane */
+} lmc_lane_options;
+
 /* `first` numbers the threads' names. On failure fini is due as well. */
-lmc_status lmc_lane_init(lmc_lane *lane, const char *pool, bool affinity, uint32_t first,
-                         uint32_t threads, lmc_error *error);
+lmc_status lmc_lane_init(lmc_lane *lane, const lmc_lane_options *options, uint32_t first,
+                         lmc_error *error);
 void lmc_lane_fini(lmc_lane *lane); /* after its threads have ended */
 
 /* True: a thread sleeps, and lmc_lane_wake() is due. */

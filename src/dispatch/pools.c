@@ -7,7 +7,7 @@
 #include "dispatch/lane.h"
 
 #define THREADS_MAX 4096u
-#define OWED_MAX 8u /* requests that wait for one wake-up */
+#define OWED_MAX 32u /* requests that wait for one wake-up */
 
 typedef struct lmc_group {
     const char *name;
@@ -99,16 +99,16 @@ void lmc_pools_refuse_queued(lmc_pools *pools) { each_lane(pools, lmc_lane_refus
 
 /* ---- start and stop ---- */
 
-static lmc_status start_group(lmc_group *group, const char *name, bool affinity, uint32_t lanes,
-                              uint32_t threads, lmc_error *error) {
-    group->name = name;
+static lmc_status start_group(lmc_group *group, uint32_t lanes, const lmc_lane_options *options,
+                              lmc_error *error) {
+    group->name = options->pool;
     group->lanes = calloc(lanes, sizeof *group->lanes);
     if (group->lanes == NULL)
-        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the %s pool", name);
+        return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the %s pool", options->pool);
     lmc_status status = LMC_OK;
     for (uint32_t i = 0; i < lanes && status == LMC_OK; i++) {
         group->count++;
-        status = lmc_lane_init(&group->lanes[i], name, affinity, i, threads, error);
+        status = lmc_lane_init(&group->lanes[i], options, i, error);
     }
     return status;
 }
@@ -126,8 +126,9 @@ static lmc_status start_private(lmc_pools *pools, const lmc_registry *registry,
     for (uint32_t i = 0; i < count && status == LMC_OK; i++) {
         const lmc_private_pool *pool = lmc_registry_pool(registry, i);
         uint32_t threads = bounded(pool->threads);
-        status = start_group(&pools->groups[PRIVATE + i], pool->name, false,
-                             pool->affinity ? threads : 1, pool->affinity ? 1 : threads, error);
+        lmc_lane_options lane = {pool->name, pool->affinity ? 1 : threads, false, false};
+        status = start_group(&pools->groups[PRIVATE + i], pool->affinity ? threads : 1, &lane,
+                             error);
     }
     return status;
 }
@@ -135,15 +136,19 @@ static lmc_status start_private(lmc_pools *pools, const lmc_registry *registry,
 static lmc_status start(lmc_pools *pools, const lmc_pools_options *options,
                         const lmc_registry *registry, lmc_error *error) {
     lmc_group *groups = pools->groups;
-    uint32_t normal = bounded(options->normal_threads);
-    uint32_t affinity = bounded(options->affinity_threads);
-    lmc_status status = start_group(&groups[NORMAL], "normal", false, 1, normal, error);
+    uint32_t threads = bounded(options->normal_threads);
+    uint32_t lanes = bounded(options->affinity_threads);
+    lmc_lane_options normal = {"normal", threads, false, true};
+    lmc_lane_options affinity = {"affinity", 1, true, true};
+    lmc_lane_options outside = {"outside", threads, false, false};
+    lmc_lane_options serial = {"serial", 1, false, false};
+    lmc_status status = start_group(&groups[NORMAL], 1, &normal, error);
     if (status == LMC_OK)
-        status = start_group(&groups[AFFINITY], "affinity", true, affinity, 1, error);
+        status = start_group(&groups[AFFINITY], lanes, &affinity, error);
     if (status == LMC_OK && lmc_registry_uses(registry, LMC_PLACE_OUTSIDE))
-        status = start_group(&groups[OUTSIDE], "outside", false, 1, normal, error);
+        status = start_group(&groups[OUTSIDE], 1, &outside, error);
     if (status == LMC_OK && lmc_registry_uses(registry, LMC_PLACE_SERIAL))
-        status = start_group(&groups[SERIAL], "serial", false, 1, 1, error);
+        status = start_group(&groups[SERIAL], 1, &serial, error);
     if (status == LMC_OK)
         status = start_private(pools, registry, error);
     return status;

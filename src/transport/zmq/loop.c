@@ -9,7 +9,7 @@
 #define PAUSE_NS (LMC_NS_PER_S / 2)       /* then large requests are refused instead */
 #define STOP_TURN_NS (10 * LMC_NS_PER_MS) /* how often a stopping loop looks around */
 #define MESSAGES_PER_LOOK 64              /* read in a row while stopping */
-#define FLUSH_EVERY 16                    /* messages in a row before pools are woken */
+#define FLUSH_EVERY 64                    /* messages in a row before pools are woken */
 #define QUIET_TURNS 2                     /* without a message: none is on its way any more */
 
 static _Thread_local const lmc_zmq_transport *here;

@@ -19,17 +19,16 @@
 /* One request: a message as it came, its exchange, and its reply. */
 typedef struct lmc_zmq_request {
     lmc_exchange x; /* first */
-    lmc_zmq_errand errand;
+    _Alignas(64) lmc_zmq_errand errand;
     lmc_zmq_transport *transport;
     lmc_zmq_peer *peer;
-    zmq_msg_t id, uid, operation; /* go back as they came */
-    zmq_msg_t frames[LMC_FRAMES_MAX];
-    uint32_t frame_count;
-    zmq_msg_t result;
-    bool has_result, answered;
-    bool abandoned;                               /* answered by the stop (loop) */
-    size_t weight;                                /* bytes of the payload frames (loop) */
     struct lmc_zmq_request *previous, *following; /* in flight, or free (loop) */
+    size_t weight;                                /* bytes of the payload frames (loop) */
+    uint32_t frame_count;
+    bool has_result, answered;
+    bool abandoned;                       /* answered by the stop (loop) */
+    zmq_msg_t id, uid, operation, result; /* the first three go back as they came */
+    zmq_msg_t frames[LMC_FRAMES_MAX];
 } lmc_zmq_request;
 
 /* Counted by the loop alone, but for LMC_ZMQ_OVER_UNREAD. */

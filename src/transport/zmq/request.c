@@ -74,14 +74,20 @@ static void close_frames(lmc_zmq_request *request) {
     request->frame_count = 0;
 }
 
+static void tell(void *wake) { lmc_zmq_wake_tell(wake); }
+
 static void finish(lmc_exchange *x, bool answered) {
     lmc_zmq_request *request = request_of(x);
     request->answered = answered;
     close_frames(request); /* here, because giving back a large one takes time */
-    if (lmc_zmq_loop_is_here(request->transport))
+    if (lmc_zmq_loop_is_here(request->transport)) {
         lmc_zmq_request_settle(request);
-    else
-        lmc_zmq_wake_push(&request->transport->wake, &request->errand, LMC_ZMQ_ERRAND_FINISHED);
+        return;
+    }
+    lmc_zmq_wake *wake = &request->transport->wake;
+    lmc_zmq_wake_add(wake, &request->errand, LMC_ZMQ_ERRAND_FINISHED);
+    if (!lmc_news_keep(tell, wake))
+        lmc_zmq_wake_tell(wake);
 }
 
 static void post(lmc_exchange *x) {

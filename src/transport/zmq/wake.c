@@ -61,9 +61,12 @@ static void end_pause(lmc_zmq_wake *wake) {
  * push and exchange here, store and load in lmc_zmq_wake_sleep() are sequentially consistent.
  * The exchange makes one pusher per sleep the one that wakes.
  */
-void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind) {
+void lmc_zmq_wake_add(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind) {
     errand->kind = kind;
     lmc_mpsc_push(&wake->errands, &errand->node);
+}
+
+void lmc_zmq_wake_tell(lmc_zmq_wake *wake) {
     if (atomic_load(&wake->asleep) == AWAKE)
         return;
     switch (atomic_exchange(&wake->asleep, AWAKE)) {
@@ -76,6 +79,11 @@ void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_erran
     default:
         break;
     }
+}
+
+void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind) {
+    lmc_zmq_wake_add(wake, errand, kind);
+    lmc_zmq_wake_tell(wake);
 }
 
 lmc_zmq_errand *lmc_zmq_wake_take(lmc_zmq_wake *wake) {

@@ -6,7 +6,8 @@
  * wakes it, or, while it does not want to read, on a condition variable. Errands are borrowed
  * from push until the loop takes them.
  *
- * push: any thread. The rest: the loop, after init and before fini on the thread that stops it.
+ * push, add, tell: any thread. The rest: the loop, after init and before fini on the thread
+ * that stops it.
  */
 #ifndef LMC_TRANSPORT_ZMQ_WAKE_H
 #define LMC_TRANSPORT_ZMQ_WAKE_H
@@ -46,6 +47,10 @@ lmc_status lmc_zmq_wake_init(lmc_zmq_wake *wake, void *context, void *router, lm
 void lmc_zmq_wake_fini(lmc_zmq_wake *wake);
 
 void lmc_zmq_wake_push(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind);
+/* The two halves of push, for a thread that adds several and tells the loop once, after them.
+ */
+void lmc_zmq_wake_add(lmc_zmq_wake *wake, lmc_zmq_errand *errand, lmc_zmq_errand_kind kind);
+void lmc_zmq_wake_tell(lmc_zmq_wake *wake);
 /* Everything pushed so far, oldest first; NULL: nothing. */
 lmc_zmq_errand *lmc_zmq_wake_take(lmc_zmq_wake *wake);
 static inline lmc_zmq_errand *lmc_zmq_errand_next(const lmc_zmq_errand *errand) {
