@@ -56,8 +56,17 @@ LMC_CLIENT_API void lmc_future_free(lmc_future *future);
 
 /* ---- the same, for common calls: call, wait, free ---- */
 
+/*
+ * Servers older than the table of operations know ping and clear without arguments only and
+ * stay silent on the newest form. When a server that is alive (it answers noop) does not answer
+ * within five seconds, or half of timeout_s if that is less, the older form is tried, and
+ * remembered if that is the one it answers.
+ */
 LMC_CLIENT_API lmc_status lmc_client_ping(lmc_client *client, const int64_t *instance_id,
                                           double timeout_s, bool *ok);
+/* Drops what the server has in memory. `force` false keeps what is locked, which older servers
+ * cannot; it never becomes a forced one. */
+LMC_CLIENT_API lmc_status lmc_client_clear(lmc_client *client, bool force, double timeout_s);
 LMC_CLIENT_API lmc_status lmc_client_chunk_size(lmc_client *client, double timeout_s,
                                                 int64_t *chunk_size);
 /*

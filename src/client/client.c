@@ -1,6 +1,7 @@
 #include <lmcached/client.h>
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,8 +14,14 @@
 #include "client/future.h"
 #include "client/link.h"
 
+#define OLDER_FORM_AFTER_S 5.0
+
+/* Operations that older servers know without arguments only; bits of lmc_client.older. */
+enum { OLDER_PING = 1, OLDER_CLEAR = 2 };
+
 struct lmc_client {
     lmc_link *link;
+    _Atomic unsigned older; /* those that this server is known to answer so */
 };
 
 static _Thread_local lmc_error last_error;
@@ -98,7 +105,9 @@ static lmc_status encode(lmc_future *future, const void *request, lmc_error *err
     return LMC_OK;
 }
 
-lmc_future *lmc_client_call(lmc_client *client, const char *operation, const void *request) {
+/* `payloads`: frames after the operation that are sent, at most. */
+static lmc_future *call(lmc_client *client, const char *operation, const void *request,
+                        size_t payloads) {
     lmc_error *error = fresh_error();
     const lmc_operation_def *found = lmc_operation_by_name(lmc_text(operation));
     if (found == NULL) {
@@ -117,12 +126,18 @@ lmc_future *lmc_client_call(lmc_client *client, const char *operation, const voi
     lmc_arena_init(&future->arena, 0);
     zmq_msg_init(&future->result);
     lmc_status status = encode(future, request, error);
+    if (future->frame_count > payloads + 1)
+        future->frame_count = payloads + 1;
     if (status == LMC_OK && lmc_link_send(client->link, future))
         return future;
     if (status == LMC_OK)
         lmc_error_set(error, LMC_CLOSED, "the client is closing or out of memory");
     free_future(future);
     return NULL;
+}
+
+lmc_future *lmc_client_call(lmc_client *client, const char *operation, const void *request) {
+    return call(client, operation, request, LMC_CLIENT_FRAMES_MAX);
 }
 
 static lmc_status decode(lmc_future *future, lmc_error *error) {
@@ -180,6 +195,73 @@ static lmc_status call_and_wait(lmc_client *client, const char *operation, const
     return lmc_future_wait(*future, timeout_s, reply);
 }
 
+static bool is_alive(lmc_client *client, double timeout_s) {
+    lmc_noop_request request = {0};
+    lmc_future *future;
+    lmc_status status = call_and_wait(client, "noop", &request, timeout_s, &future, NULL);
+    lmc_future_free(future);
+    return status == LMC_OK;
+}
+
+static double seconds_until(int64_t deadline) {
+    int64_t left = deadline - lmc_now(&lmc_system_clock);
+    return left > 0 ? (double)left / 1e9 : 0;
+}
+
+/* Sends the older form after the newest was met with silence. Whichever is answered is put into
+ * *future; only a server that answers nothing but the older one is remembered. */
+static lmc_status try_older(lmc_client *client, const char *operation, const void *request,
+                            unsigned bit, int64_t deadline, lmc_future **future,
+                            const void **reply) {
+    lmc_future *older = call(client, operation, request, 0);
+    if (older == NULL)
+        return lmc_future_wait(*future, seconds_until(deadline), reply);
+    const void *older_reply = NULL;
+    lmc_status status = lmc_future_wait(older, seconds_until(deadline), &older_reply);
+    lmc_status newest = lmc_future_wait(*future, 0, reply);
+    if (newest != LMC_TIMEOUT || status == LMC_TIMEOUT) {
+        lmc_future_free(older);
+        return newest;
+    }
+    if (status == LMC_OK)
+        atomic_fetch_or(&client->older, bit);
+    lmc_future_free(*future);
+    *future = older;
+    if (reply != NULL)
+        *reply = older_reply;
+    return status;
+}
+
+/* Calls an operation of which the server may know only the form without arguments. */
+static lmc_status call_either(lmc_client *client, const char *operation, const void *request,
+                              unsigned bit, double timeout_s, lmc_future **future,
+                              const void **reply) {
+    int64_t deadline = lmc_now(&lmc_system_clock) + (int64_t)(timeout_s * 1e9);
+    double patience = timeout_s / 2 < OLDER_FORM_AFTER_S ? timeout_s / 2 : OLDER_FORM_AFTER_S;
+    bool older = (atomic_load(&client->older) & bit) != 0;
+    *future = call(client, operation, request, older ? 0 : LMC_CLIENT_FRAMES_MAX);
+    if (*future == NULL)
+        return last_error.status != LMC_OK ? last_error.status : LMC_FAILED;
+    if (older)
+        return lmc_future_wait(*future, timeout_s, reply);
+    lmc_status status = lmc_future_wait(*future, patience, reply);
+    if (status != LMC_TIMEOUT)
+        return status;
+    if (is_alive(client, seconds_until(deadline) / 2))
+        return try_older(client, operation, request, bit, deadline, future, reply);
+    return lmc_future_wait(*future, seconds_until(deadline), reply);
+}
+
+lmc_status lmc_client_clear(lmc_client *client, bool force, double timeout_s) {
+    lmc_clear_request request = {.present = LMC_CLEAR_REQUEST_HAS_FORCE, .force = force};
+    lmc_future *future;
+    lmc_status status =
+        force ? call_either(client, "clear", &request, OLDER_CLEAR, timeout_s, &future, NULL)
+              : call_and_wait(client, "clear", &request, timeout_s, &future, NULL);
+    lmc_future_free(future);
+    return status;
+}
+
 lmc_status lmc_client_ping(lmc_client *client, const int64_t *instance_id, double timeout_s,
                            bool *ok) {
     lmc_ping_request request = {0};
@@ -189,7 +271,8 @@ lmc_status lmc_client_ping(lmc_client *client, const int64_t *instance_id, doubl
     }
     lmc_future *future;
     const void *reply = NULL;
-    lmc_status status = call_and_wait(client, "ping", &request, timeout_s, &future, &reply);
+    lmc_status status =
+        call_either(client, "ping", &request, OLDER_PING, timeout_s, &future, &reply);
     if (status == LMC_OK)
         *ok = ((const lmc_ping_reply *)reply)->ok;
     lmc_future_free(future);

@@ -21,7 +21,8 @@ typedef struct fake_server {
     void *router;
     pthread_t thread;
     char url[64];
-    bool silent; /* take requests, answer none */
+    bool silent;      /* take requests, answer none */
+    _Atomic bool old; /* answer ping and clear without arguments only */
     _Atomic bool stop;
     _Atomic int requests;
 } fake_server;
@@ -63,11 +64,12 @@ static void *serve(void *arg) {
     fake_server *server = arg;
     while (!server->stop) {
         uint8_t frames[8][256];
-        size_t sizes[8];
-        if (receive(server, frames, sizes) < 3)
+        size_t sizes[8], count = receive(server, frames, sizes);
+        if (count < 3)
             continue;
         server->requests++;
-        if (server->silent)
+        bool has_older_form = frames[2][0] == 22 || frames[2][0] == 20;
+        if (server->silent || (server->old && has_older_form && count > 3))
             continue;
         lmc_slice answer = answer_to(frames[2], sizes[2]);
         zmq_send(server->router, frames[0], sizes[0], ZMQ_SNDMORE);
@@ -113,6 +115,48 @@ static void the_common_calls_give_their_values(void **state) {
     assert_int_equal(lmc_client_chunk_size(client, 5, &chunk_size), LMC_OK);
     assert_int_equal(chunk_size, 256);
     lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void an_older_form_is_tried_when_a_live_server_ignores_the_newest(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    server.old = true;
+    lmc_client *client = lmc_client_open(server.url);
+    int64_t id = 7;
+    bool ok = false;
+    assert_int_equal(lmc_client_ping(client, &id, 4, &ok), LMC_OK);
+    assert_true(ok);
+    assert_int_equal(lmc_client_clear(client, true, 4), LMC_OK);
+    int before = server.requests;
+    assert_int_equal(lmc_client_ping(client, &id, 20, &ok), LMC_OK);
+    assert_int_equal(lmc_client_clear(client, true, 20), LMC_OK);
+    assert_int_equal(server.requests, before + 2); /* the older form is remembered */
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void a_clear_that_must_spare_locked_objects_never_becomes_a_forced_one(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    server.old = true;
+    lmc_client *client = lmc_client_open(server.url);
+    assert_int_equal(lmc_client_clear(client, false, 0.2), LMC_TIMEOUT);
+    assert_int_equal(server.requests, 1);
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
+static void a_server_that_is_away_gets_no_older_form(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", true);
+    lmc_client *client = lmc_client_open(server.url);
+    assert_int_equal(lmc_client_clear(client, true, 0.4), LMC_TIMEOUT);
+    lmc_client_close(client);
+    assert_true(server.requests <= 2); /* the newest form, and whether anybody is there */
     stop_server(&server);
 }
 
@@ -304,6 +348,9 @@ static void a_context_without_slots_means_byte_copy(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_common_calls_give_their_values),
+        cmocka_unit_test(an_older_form_is_tried_when_a_live_server_ignores_the_newest),
+        cmocka_unit_test(a_clear_that_must_spare_locked_objects_never_becomes_a_forced_one),
+        cmocka_unit_test(a_server_that_is_away_gets_no_older_form),
         cmocka_unit_test(a_module_call_returns_the_payload),
         cmocka_unit_test(an_unanswered_call_times_out_and_may_be_freed),
         cmocka_unit_test(closing_the_client_ends_open_futures),
