@@ -6,14 +6,15 @@ All on the main thread unless it says otherwise.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from lmcache import _loader, _report, _units
-from lmcache._bridge import host
+from lmcache._bridge import StartError, host
 from lmcache._contracts import message_types
 from lmcache._streams import LogStream
 from lmcache._zmq_server import MessageQueueServer
@@ -40,15 +41,35 @@ def load(builtin_names: Sequence[str], native_names: Sequence[str]) -> List[Dict
 
 
 def create(index: int) -> Optional[Dict[str, Any]]:
-    return _units.unit(index).create()
+    unit = _units.unit(index)
+    with _explained(f"{unit.builder()} failed"):
+        return unit.create()
 
 
 def register_zmq(index: int) -> None:
-    _units.unit(index).register_zmq(MessageQueueServer())
+    unit = _units.unit(index)
+    with _explained(f"register_zmq_services() of server module {unit.name} failed"):
+        unit.register_zmq(MessageQueueServer())
+    unit.tell_about_grpc()
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """A failure of the author's code that ends the start: told in one line, with its traceback
+    behind it."""
+    try:
+        yield
+    except StartError:
+        raise
+    except BaseException as failure:
+        _report.log_exception(
+            _report.without_own_frames(failure), _report.headline(what, failure)
+        )
+        raise StartError(_report.text_of(failure)) from None
 
 
 def register_grpc(index: int) -> None:
-    """There is no gRPC transport yet."""
+    """For the gRPC transport, which calls it where there is one."""
 
 
 def report_status(index: int) -> str:
@@ -63,6 +84,19 @@ def close(index: int) -> None:
 def stop_subscribers() -> None:
     """The bus has stopped and no module is closed yet."""
     get_event_bus().shut_subscribers_down()
+    if host().REHEARSAL:
+        _start_shared_context()
+
+
+def _start_shared_context() -> None:
+    """The kit counts what modules leave behind, and the context that they share stays: its
+    threads are to be there before it counts."""
+    zmq = sys.modules.get("zmq")
+    try:
+        if zmq is not None:
+            zmq.Context.instance().socket(zmq.PAIR).close()
+    except Exception:
+        pass  # whoever needs it will meet the same
 
 
 def describe_exception(error: BaseException) -> Tuple[str, List[str]]:

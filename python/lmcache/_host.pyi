@@ -35,6 +35,7 @@ class StartError(Exception):
 
 VERSION: str  # of the server
 SERVER_ARGV: list[str]
+REHEARSAL: bool  # check-module or the conformance kit, not a server
 
 # -- the log: one line each, in the server's format; line breaks split it. Never waits.
 def log(level: int, logger: str, file: str, line: int, message: str) -> None: ...

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from lmcache import _builtins, _units
 from lmcache._bridge import StartError, host
-from lmcache._report import log_exception, text_of
+from lmcache._report import headline, log_exception, text_of, without_own_frames
 from lmcache.logging import init_logger
 from lmcache.v1.multiprocess.engine_module import (
     DiscoverableModule,
@@ -56,8 +56,22 @@ def import_path(path: str) -> Any:
     try:
         return importlib.import_module(path)
     except BaseException as failure:
-        log_exception(failure)
-        raise StartError(f"Failed to import engine module {path}: {text_of(failure)}") from None
+        what = f"Failed to import engine module {path}"
+        log_exception(without_own_frames(failure), headline(what, failure, advice_for(failure)))
+        raise StartError(f"{what}: {text_of(failure)}") from None
+
+
+def advice_for(failure: BaseException) -> str:
+    """What an operator can do about an import that failed; "": only the author can."""
+    if isinstance(failure, ModuleNotFoundError):
+        return (
+            f"install {(failure.name or 'it').partition('.')[0]} for {sys.executable} "
+            f"(its packages are in {sys.prefix}), or name its folder in PYTHONPATH or its "
+            "environment in VIRTUAL_ENV"
+        )
+    if isinstance(failure, (SystemExit, KeyboardInterrupt)):
+        return "a module must not end the process while it is imported"
+    return ""
 
 
 def explain_skipped(module: ModuleType, module_path: str) -> str:

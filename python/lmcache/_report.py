@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
 import traceback
 from typing import List, Tuple
 
 from lmcache import _bridge
 
 _LOGGER_NAME = "lmcache.python"
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_IMPORT = os.path.abspath(importlib.__file__)
 
 
 def text_of(error: BaseException) -> str:
@@ -28,6 +32,42 @@ def describe(error: BaseException) -> Tuple[str, List[str]]:
     except BaseException:
         lines = [text]
     return text, lines
+
+
+def place_of(error: BaseException) -> str:
+    """Where an author finds the cause: file and line of the last code that is not this package's
+    or the import system's; "" when there is none."""
+    try:
+        if isinstance(error, SyntaxError) and error.filename:
+            return f"{error.filename}:{error.lineno or 0}"
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if not _is_ours(frame.filename)]
+        return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+    except Exception:
+        return ""
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith("<frozen") or filename.startswith(_PACKAGE) or filename == _IMPORT
+
+
+def headline(what: str, error: BaseException, advice: str = "") -> str:
+    """One line: what failed, the exception, where, and what would be right."""
+    text = " ".join(text_of(error).split())
+    kind = type(error).__name__
+    where = place_of(error)
+    return (
+        f"{what}: {kind}{': ' if text != kind else ''}{text if text != kind else ''}"
+        f"{f' (at {where})' if where else ''}{f'; {advice}' if advice else ''}"
+    )
+
+
+def without_own_frames(error: BaseException) -> BaseException:
+    """The traceback begins where the author's code does."""
+    start = error.__traceback__
+    while start is not None and _is_ours(start.tb_frame.f_code.co_filename):
+        start = start.tb_next
+    return error.with_traceback(start) if start is not None else error
 
 
 def log_lines(level: int, lines: List[str], origin: str = "python") -> None:

@@ -11,6 +11,7 @@ from lmcache._bridge import StartError, host
 from lmcache._config import filled
 from lmcache._contracts import operation_entry
 from lmcache._report import log_exception
+from lmcache.logging import init_logger
 from lmcache.v1.distributed.storage_manager import StorageManager
 from lmcache.v1.multiprocess.config import (
     CoordinatorConfig,
@@ -33,6 +34,7 @@ from lmcache.v1.multiprocess.modules._builtin import BuiltinModule, NativeModule
 from lmcache.v1.multiprocess.request_handler import iter_request_handlers
 
 _MAX_DEPTH = 64
+_logger = init_logger(__name__)
 
 
 class BuildContext(ModuleBuildContext):
@@ -88,6 +90,11 @@ class Unit:
         self.dependencies: List[str] = []
         self.modules: List[Any] = []
         self.zmq_registrars: Sequence[Callable[[Any], Any]] = ()
+        self.grpc_registrars: Sequence[Callable[[Any], Any]] = ()
+
+    def builder(self) -> str:
+        """What makes the modules, for texts."""
+        raise NotImplementedError
 
     def build(self) -> None:
         """Fills in ``modules``."""
@@ -120,6 +127,17 @@ class Unit:
             if found is not None and not callable(found):
                 raise StartError(f"{type(module).__name__}.{attribute} must be callable")
             call_registrars(attribute, module, server, self.zmq_registrars)
+
+    def tell_about_grpc(self) -> None:
+        """Services for a transport that this server does not have are not lost in silence."""
+        attribute = "register_grpc_services"
+        if self.grpc_registrars or any(getattr(m, attribute, None) for m in self.modules):
+            _logger.info(
+                "%s: %s() is not called: the transport of this server is zmq, and the gRPC "
+                "transport is not built yet",
+                self.name,
+                attribute,
+            )
 
     def report_status(self) -> str:
         merged: Dict[str, Any] = {}
@@ -154,6 +172,9 @@ class ClassUnit(Unit):
         self.cls = cls
         self.deferred = bool(getattr(cls, "deferred", False))
 
+    def builder(self) -> str:
+        return f"create() of server module {self.name}"
+
     def build(self) -> None:
         instance = self.cls.create(_context)  # type: ignore[attr-defined]
         if instance is None:
@@ -174,6 +195,9 @@ class FactoryUnit(Unit):
     ) -> None:
         super().__init__(spec, name)
         self.factory = factory
+
+    def builder(self) -> str:
+        return f"server module factory {self.spec.module_path}.{self.spec.factory_name}"
 
     def build(self) -> None:
         before = [
@@ -199,6 +223,7 @@ class FactoryUnit(Unit):
             raise StartError(str(failure)) from None
         self.modules = list(found.modules)
         self.zmq_registrars = tuple(found.zmq_service_registrars)
+        self.grpc_registrars = tuple(found.grpc_service_registrars)
 
 
 # ---- tables ----

@@ -12,6 +12,7 @@ class FakeHost(types.ModuleType):
         super().__init__("_lmcache_host")
         self.StartError = type("StartError", (Exception,), {})
         self.VERSION = "0.0"
+        self.REHEARSAL = False
         self.SERVER_ARGV = ["lmcached", "server"]
         self.HASH_SIZE = 32
         self.specs = list(specs)
@@ -57,6 +58,9 @@ class FakeHost(types.ModuleType):
         if (module, operation) not in self.results:
             raise KeyError(operation)
         return self.results[module, operation]
+
+    def chunk_size(self):
+        return 4
 
     def hash_chunks(self, tokens, previous=None):
         hashes = []

@@ -14,7 +14,8 @@
 
 #define PATHS_MAX 64
 
-static const char usage[] = "usage: %s check-module [-h] [--config JSON] PATH [PATH ...]\n";
+static const char usage[] =
+    "usage: %s check-module [-h] [--config JSON] [--factory NAME] PATH [PATH ...]\n";
 
 static const char help[] =
     "\nLoads server modules and shows their classes, dependencies and handlers, and "
@@ -23,14 +24,16 @@ static const char help[] =
     "  PATH           a shared object, or the dotted path of a module in Python, which is\n"
     "                 always built and closed; several when they depend on each other\n"
     "  --config JSON  also builds and closes them, as a server would, with this\n"
-    "                 configuration for the last one\n\n"
+    "                 configuration for the last one\n"
+    "  --factory NAME the function of the last one, in Python, that makes its modules: the\n"
+    "                 factory_name of --server-module\n\n"
     "Exit status: 0 nothing is wrong, 1 something is, 2 wrong usage.\n";
 
 typedef struct checked_files {
     const char *paths[PATHS_MAX];
     lmc_native_file *files[PATHS_MAX];
     size_t count;
-    const char *config;
+    const char *config, *factory;
     bool help, python;
     lmc_violations violations;
 } checked_files;
@@ -47,10 +50,14 @@ static int parse(const lmc_cli *cli, int count, char *const *words, checked_file
             checked->help = true;
             return 0;
         }
-        if (strcmp(words[i], "--config") == 0) {
+        bool factory = strcmp(words[i], "--factory") == 0;
+        if (factory || strcmp(words[i], "--config") == 0) {
             if (++i == count)
-                return complain(cli, "argument --config: expected one argument", "");
-            checked->config = words[i];
+                return complain(cli,
+                                factory ? "argument --factory: expected one argument"
+                                        : "argument --config: expected one argument",
+                                "");
+            *(factory ? &checked->factory : &checked->config) = words[i];
         } else if (words[i][0] == '-' || checked->count == PATHS_MAX) {
             return complain(cli, "unrecognized arguments: ", words[i]);
         } else {
@@ -141,8 +148,10 @@ static void show_python(void *arg, const lmc_module_row *row) {
 
 /* As a server would from start to stop, but for requests. */
 static void rehearse(const lmc_cli *cli, checked_files *checked) {
-    lmc_rehearsal_options options = {
-        .paths = checked->paths, .path_count = checked->count, .config = checked->config};
+    lmc_rehearsal_options options = {.paths = checked->paths,
+                                     .path_count = checked->count,
+                                     .config = checked->config,
+                                     .factory = checked->factory};
     lmc_error error = LMC_ERROR_INIT;
     lmc_rehearsal *rehearsal;
     if (lmc_rehearsal_open(&options, &rehearsal, &error) != LMC_OK) {
@@ -212,6 +221,9 @@ int lmc_command_check_module(lmc_cli *cli, int count, char *const *words) {
         fprintf(cli->out, "%s", help);
         return 0;
     }
+    if (checked.factory != NULL && lmc_module_path_is_native(checked.paths[checked.count - 1]))
+        return complain(cli, "argument --factory: not a module in Python: ",
+                        checked.paths[checked.count - 1]);
     if (checked.config != NULL && !is_object(checked.config))
         return complain(cli, "argument --config: not a JSON object: ", checked.config);
     lmc_log_set_level("lmcache", LMC_LOG_WARNING);

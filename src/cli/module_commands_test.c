@@ -46,7 +46,7 @@ static void check_module_lists_what_is_wrong(void **state) {
 static void check_module_wants_a_path_and_an_object(void **state) {
     (void)state;
     static const char usage[] =
-        "usage: lmcached check-module [-h] [--config JSON] PATH [PATH ...]\n"
+        "usage: lmcached check-module [-h] [--config JSON] [--factory NAME] PATH [PATH ...]\n"
         "lmcached check-module: error: ";
     lmc_cli_outcome seen = LMC_RUN("check-module");
     assert_int_equal(seen.status, 2);

@@ -18,6 +18,8 @@ typedef struct lmc_kit {
     const char *const *paths; /* the module under test last, what it needs before it */
     size_t path_count;
     const char *config;    /* JSON object */
+    const char *factory;   /* of a module in Python; NULL: none is named */
+    unsigned rounds;       /* how often it is built and closed */
     int64_t wait_ns;       /* for one call to be completed */
     lmc_native_file *file; /* the module under test; NULL until loaded */
     const char *step;
@@ -27,6 +29,8 @@ typedef struct lmc_kit {
 
 /* Runs all steps; 0: nothing was found, else 1. */
 int lmc_kit_run(lmc_kit *kit);
+
+bool lmc_kit_is_python(const lmc_kit *kit);
 
 /* Something is wrong: what, and what to do about it. */
 void lmc_kit_complain(lmc_kit *kit, const char *fix, const char *format, ...)
@@ -40,7 +44,9 @@ void lmc_kit_close(lmc_kit *kit, lmc_rehearsal *rehearsal);
 void lmc_kit_load(lmc_kit *kit);
 void lmc_kit_refuse(lmc_kit *kit);
 /* steps_life.c */
-void lmc_kit_live_three_times(lmc_kit *kit);
+void lmc_kit_live(lmc_kit *kit);
+/* Bytes of this process that are resident. */
+int64_t lmc_kit_resident(void);
 void lmc_kit_unwind(lmc_kit *kit);
 void lmc_kit_doubt_config(lmc_kit *kit);
 void lmc_kit_report(lmc_kit *kit);

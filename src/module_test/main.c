@@ -3,6 +3,7 @@
  *
  * Exit status: 0 every step passed, 1 some step found something, 2 wrong usage.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -12,13 +13,18 @@
 #define WAIT_NS (5 * LMC_NS_PER_S)
 
 static const char usage[] =
-    "usage: lmcached-module-test [--config JSON] [--with OTHER.so]... MODULE\n"
+    "usage: lmcached-module-test [--config JSON] [--factory NAME] [--times N] [--with "
+    "OTHER.so]...\n"
+    "                            MODULE\n"
     "\n"
     "Runs a server module through load, refuse, build, unwind, calls, reap, status and close, "
     "as\n"
     "a server would, and says what is wrong and how to mend it.\n"
     "\n"
     "  --config JSON    its configuration ({})\n"
+    "  --factory NAME   its function that makes modules (in Python)\n"
+    "  --times N        how often it is built and closed (3); from 100 on its memory is "
+    "watched\n"
     "  --with OTHER.so  another module that it depends on\n"
     "\n"
     "A dotted path is a module in Python.\n";
@@ -29,6 +35,10 @@ static bool parse(lmc_kit *kit, const char **paths, int count, char **words) {
         bool last = i + 1 == count;
         if (strcmp(words[i], "--config") == 0 && !last)
             kit->config = words[++i];
+        else if (strcmp(words[i], "--factory") == 0 && !last)
+            kit->factory = words[++i];
+        else if (strcmp(words[i], "--times") == 0 && !last)
+            kit->rounds = (unsigned)strtoul(words[++i], NULL, 10);
         else if (strcmp(words[i], "--with") == 0 && !last && kit->path_count < PATHS_MAX - 1)
             paths[kit->path_count++] = words[++i];
         else if (words[i][0] != '-' && module == NULL)
@@ -40,12 +50,12 @@ static bool parse(lmc_kit *kit, const char **paths, int count, char **words) {
         return false;
     paths[kit->path_count++] = module;
     kit->paths = paths;
-    return true;
+    return kit->rounds > 0 && (kit->factory == NULL || lmc_kit_is_python(kit));
 }
 
 int main(int count, char **words) {
     const char *paths[PATHS_MAX];
-    lmc_kit kit = {.out = stdout, .config = "{}", .wait_ns = WAIT_NS};
+    lmc_kit kit = {.out = stdout, .config = "{}", .wait_ns = WAIT_NS, .rounds = 3};
     if (count == 2 && (strcmp(words[1], "-h") == 0 || strcmp(words[1], "--help") == 0)) {
         fputs(usage, stdout);
         return 0;

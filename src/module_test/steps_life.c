@@ -8,12 +8,30 @@
 #define ROUNDS 3
 #define AN_INSTANCE INT64_C(7310588712203948517)
 
-void lmc_kit_live_three_times(lmc_kit *kit) {
-    for (int i = 0; i < ROUNDS && !kit->step_failed; i++) {
+/* Memory grows at first, and a little always: less than this per round is no leak. */
+#define WATCHED_FROM 100u
+#define GROWTH_PER_ROUND 512
+#define GROWTH_ONCE ((int64_t)1 << 20)
+
+void lmc_kit_live(lmc_kit *kit) {
+    int64_t before = 0;
+    for (unsigned i = 0; i < kit->rounds && !kit->step_failed; i++) {
         lmc_rehearsal *rehearsal = lmc_kit_open(kit);
         if (rehearsal != NULL)
             lmc_kit_close(kit, rehearsal);
+        if (i + 1 == kit->rounds / 2)
+            before = lmc_kit_resident();
     }
+    unsigned watched = kit->rounds - kit->rounds / 2;
+    int64_t grown = lmc_kit_resident() - before;
+    if (kit->rounds < WATCHED_FROM || kit->step_failed)
+        return;
+    fprintf(kit->out, "      %u times; memory grew by %lld KiB in the last %u\n", kit->rounds,
+            (long long)(grown / 1024), watched);
+    if (grown > GROWTH_ONCE + (int64_t)watched * GROWTH_PER_ROUND)
+        lmc_kit_complain(kit, "release in close() what create() took",
+                         "%lld bytes more each time that it is built and closed",
+                         (long long)(grown / watched));
 }
 
 /* ---- a module that fails after all others were built ---- */
@@ -32,6 +50,7 @@ void lmc_kit_unwind(lmc_kit *kit) {
     lmc_rehearsal_options options = {.paths = kit->paths,
                                      .path_count = kit->path_count,
                                      .config = kit->config,
+                                     .factory = kit->factory,
                                      .last = &failing};
     lmc_error error = LMC_ERROR_INIT;
     lmc_rehearsal *rehearsal;
@@ -73,8 +92,10 @@ static bool spoil(const char *config, size_t index, lmc_buffer *out) {
 
 /* With this configuration the start may fail, but then it says why. */
 static void try_config(lmc_kit *kit, const char *config) {
-    lmc_rehearsal_options options = {
-        .paths = kit->paths, .path_count = kit->path_count, .config = config};
+    lmc_rehearsal_options options = {.paths = kit->paths,
+                                     .path_count = kit->path_count,
+                                     .config = config,
+                                     .factory = kit->factory};
     lmc_error error = LMC_ERROR_INIT;
     lmc_rehearsal *rehearsal;
     lmc_status status = lmc_rehearsal_open(&options, &rehearsal, &error);

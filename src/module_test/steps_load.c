@@ -81,7 +81,7 @@ static void load_python(lmc_kit *kit) {
 
 void lmc_kit_load(lmc_kit *kit) {
     lmc_violations violations = {0};
-    if (!lmc_module_path_is_native(path_of(kit))) {
+    if (lmc_kit_is_python(kit)) {
         load_python(kit);
         return;
     }
@@ -115,7 +115,7 @@ static void expect_refusal(lmc_kit *kit, const lmc_module_image *image, const ch
 }
 
 void lmc_kit_refuse(lmc_kit *kit) {
-    if (!lmc_module_path_is_native(path_of(kit)))
+    if (lmc_kit_is_python(kit))
         return; /* there is no image that could be damaged */
     static void *slot;
     static const lmc_import none[] = {{"lmc_from_the_future", &slot, 1, 99}, {0}};

@@ -42,6 +42,8 @@ PyObject *lmc_py_make_host_module(void) {
         !add_arguments(module) ||
         PyModule_AddObjectRef(module, "StartError", lmc_py_start_error) < 0 ||
         PyModule_AddStringConstant(module, "VERSION", LMC_VERSION) < 0 ||
+        PyModule_AddObjectRef(module, "REHEARSAL",
+                              lmc_py_options->rehearsal ? Py_True : Py_False) < 0 ||
         PyModule_AddIntConstant(module, "HASH_SIZE", LMC_CHUNK_HASH_SIZE) < 0)
         Py_CLEAR(module);
     return module;

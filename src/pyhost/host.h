@@ -98,6 +98,7 @@ typedef struct lmc_pyhost_options {
     const char *const *argv;                /* the server's own, ends with NULL */
     const char *package_dir;                /* where the package `lmcache` lies */
     const char *interpreter;                /* the operator's choice; NULL: none */
+    bool rehearsal;                         /* for looking at modules, not for serving */
     const lmc_module_class *const *classes; /* built-in ones, then native ones */
     size_t class_count, built_in_count;
 } lmc_pyhost_options;

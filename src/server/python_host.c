@@ -133,6 +133,7 @@ lmc_status lmc_python_host_open(lmc_python_host *python, const lmc_config *confi
                                            .argv = python->argv,
                                            .package_dir = python->package_dir,
                                            .interpreter = config->mp.python_interpreter,
+                                           .rehearsal = world->reuse,
                                            .classes = classes,
                                            .class_count = class_count,
                                            .built_in_count = built_in_count};

@@ -23,9 +23,11 @@ static lmc_status name_modules(lmc_rehearsal *r, const lmc_rehearsal_options *op
     if (r->specs == NULL)
         return LMC_NO_MEMORY;
     for (size_t i = 0; i < options->path_count; i++) {
-        bool last = i + 1 == options->path_count && options->config != NULL;
+        bool last = i + 1 == options->path_count;
+        const char *config = last && options->config != NULL ? options->config : "{}";
         r->specs[i].module_path = (char *)(uintptr_t)options->paths[i];
-        r->specs[i].config = (char *)(uintptr_t)(last ? options->config : "{}");
+        r->specs[i].config = (char *)(uintptr_t)config;
+        r->specs[i].factory_name = (char *)(uintptr_t)(last ? options->factory : NULL);
     }
     r->config.mp.server_modules = r->specs;
     r->config.mp.server_module_count = options->path_count;

@@ -18,7 +18,8 @@ typedef struct lmc_rehearsal lmc_rehearsal;
 typedef struct lmc_rehearsal_options {
     const char *const *paths; /* of modules */
     size_t path_count;
-    const char *config; /* JSON object, for the last of them; NULL: "{}" */
+    const char *config;  /* JSON object, for the last of them; NULL: "{}" */
+    const char *factory; /* its function that makes modules; NULL: none is named */
     /* A class from inside, built after all others; NULL: none. */
     const lmc_module_class *last;
 } lmc_rehearsal_options;

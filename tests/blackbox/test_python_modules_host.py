@@ -446,6 +446,16 @@ def test_28_a_registrar_that_cannot_be_called_ends_the_start(refused, packages):
     assert texts(log)[-1].endswith("Probe.register_zmq_services must be callable")
 
 
+def test_grpc_services_wait_for_their_transport_and_say_so(host, packages):
+    one = host(packages.one_class("def register_grpc_services(self, server):\n    trace('grpc')\n"))
+    assert packages.of("grpc") == []
+    assert one.log().count("register_grpc_services") == 1
+    assert (
+        "LMCache INFO: Probe: register_grpc_services() is not called: the transport of this server is zmq, and the gRPC "
+        "transport is not built yet ("
+    ) in one.log()
+
+
 # ---- liveness and status ----
 
 FOUR = """
@@ -628,6 +638,56 @@ def test_the_conformance_kit_takes_a_module_in_python(packages):
         [KIT, bad], env={**os.environ, **packages.environment()}, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1 and "threads are left behind" in done.stdout, done.stdout + done.stderr
+
+
+def kit(packages, *words):
+    environment = {**os.environ, **packages.environment()}
+    return subprocess.run([KIT, *words], env=environment, capture_output=True, text=True, timeout=300)
+
+
+SIDECAR = """
+def register_zmq_services(self, server):
+    import zmq
+    self.stop, self.socket = threading.Event(), server.ctx.socket(zmq.REP)
+    self.socket.bind_to_random_port("tcp://127.0.0.1")
+    self.thread = threading.Thread(target=self.serve)
+    self.thread.start()
+def serve(self):
+    while not self.stop.is_set():
+        if self.socket.poll(5):
+            self.socket.send(self.socket.recv())
+    {end}
+def close(self):
+    self.stop.set()
+    self.thread.join()
+"""
+
+
+def test_the_kit_counts_sockets_of_a_sidecar_and_not_the_context_that_all_share(packages):
+    done = kit(packages, packages.one_class(SIDECAR.format(end="self.socket.close(0)")))
+    assert done.returncode == 0 and done.stdout.endswith("9 passed, 0 failed\n"), done.stdout + done.stderr
+    kept = "kept = []\n"
+    done = kit(packages, packages.one_class(SIDECAR.format(end="kept.append(self.socket)"), module="bad", more=kept))
+    assert done.returncode == 1 and "descriptors are left behind" in done.stdout, done.stdout + done.stderr
+
+
+FACTORY = "def make(ctx):\n    return [Probe(ctx)] if ctx.config == {'a': 1} else None\n"
+
+
+def test_the_tools_take_the_name_of_a_factory(packages):
+    module = packages.write(
+        "old", FACTORY + "class Probe(Base):\n    def __init__(self, ctx):\n        self._context = ctx.server_context\n"
+        "    create = None\n    @server_module_handler('old.echo')\n    def echo(self, payload):\n        return payload\n"
+    )  # fmt: skip
+    environment = {**os.environ, **packages.environment()}
+    words = ["--factory", "make", "--config", '{"a": 1}', module]
+    done = run_cli("check-module", *words, environment=environment)
+    assert done.returncode == 0 and "  method      old.echo\n" in done.stdout, done.stdout + done.stderr
+    assert kit(packages, *words).returncode == 0
+    done = run_cli("check-module", "--factory", "nothing", module, environment=environment)
+    assert done.returncode == 1 and "module 'old' has no attribute 'nothing'" in done.stdout
+    done = run_cli("check-module", "--factory", "make", "./a.so", environment=environment)
+    assert done.returncode == 2 and "argument --factory: not a module in Python: ./a.so" in done.stderr
 
 
 # ---- every operation, there and back ----

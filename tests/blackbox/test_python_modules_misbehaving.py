@@ -74,6 +74,35 @@ def test_07_an_import_that_fails(refused, packages, what, text):
 
 
 @pytest.mark.parametrize(
+    "what, first",
+    [
+        ("raise ValueError('no import')", r"ValueError: no import \(at {bad}:\d+\)"),
+        ("raise ValueError('two\\nlines')", r"ValueError: two lines \(at {bad}:\d+\)"),
+        ("def broken(:", r"SyntaxError: .* \(at {bad}:\d+\)"),
+        ("import json.nothing_here", r"ModuleNotFoundError: No module named 'json\.nothing_here' \(at {bad}:\d+\); "
+         r"install json for \S+ \(its packages are in \S+\), or name its folder in PYTHONPATH or its environment in "
+         "VIRTUAL_ENV"),
+        ("sys.exit('bye')", r"SystemExit: bye \(at {bad}:\d+\); a module must not end the process while it is imported"),
+    ],
+)  # fmt: skip
+def test_07_the_first_line_of_a_failed_import_says_it_all(refused, packages, what, first):
+    log = refused(packages.write("bad", what + "\n"))
+    path = re.escape(str(packages.folder / "bad.py"))
+    line, second = texts(log)[:2]
+    assert re.fullmatch("Failed to import engine module bad: " + first.format(bad=path), line), line
+    assert second.startswith("Traceback")
+    if "SyntaxError" not in line:  # there is no other frame
+        assert "_loader.py" not in log and "importlib" not in log
+
+
+def test_a_package_that_is_not_there_is_named_with_where_it_was_looked_for(refused):
+    first = texts(refused("not_there.server_module"))[0]
+    assert first.startswith(
+        "Failed to import engine module not_there.server_module: ModuleNotFoundError: No module named 'not_there'; install not_there for /"
+    )
+
+
+@pytest.mark.parametrize(
     "create, text",
     [
         ("raise ValueError('no create')", "Probe: no create"),
@@ -94,10 +123,21 @@ def test_a_create_that_fails_closes_what_was_built(refused, packages, create, te
     assert packages.of("close") == ["Good"]
 
 
+def test_a_create_that_raises_is_told_in_one_line_with_the_place(refused, packages):
+    log = refused(packages.one_class("pass", create="raise ValueError('no create')"))
+    first, second = texts(log)[:2]
+    assert re.fullmatch(
+        rf"create\(\) of server module Probe failed: ValueError: no create \(at {packages.folder}/probe\.py:\d+\)", first
+    )
+    assert second.startswith("Traceback") and last_error(log) == "Probe: no create"
+
+
 def test_a_registrar_that_raises_closes_everything(refused, packages):
     bad = packages.one_class("def register_zmq_services(self, server):\n    raise OSError('no port')\n")
     log = refused(packages.one_class("pass", name="Good", module="good"), bad)
     assert last_error(log).endswith("no port")
+    first = next(text for text in texts(log) if "Traceback" not in text)
+    assert first.startswith("register_zmq_services() of server module Probe failed: OSError: no port (at ")
     assert packages.of("close") == ["Probe", "Good"]
 
 

@@ -47,6 +47,7 @@ class EngineModule(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
 class InstanceLivenessTarget(Protocol):
     """State kept per worker. Any object with these four methods is a target; inherit from this
     class for defaults that do nothing."""

@@ -16,6 +16,7 @@ from lmcache.v1.multiprocess.protocols.server_module import (
 from lmcache.v1.multiprocess.request_handler import (
     HandlerType,
     class_members,
+    declared,
     request_handler,
     unwrapped,
 )
@@ -76,8 +77,7 @@ def iter_server_module_handlers(module: Any) -> Tuple[BoundServerModuleHandler, 
     """The ``@server_module_handler`` methods of a module instance, sorted by method."""
     found: Dict[str, BoundServerModuleHandler] = {}
     for name, member in class_members(module):
-        function = unwrapped(member)
-        options = getattr(function, HANDLER_ATTRIBUTE, None) if callable(function) else None
+        options = declared(member, HANDLER_ATTRIBUTE) if callable(unwrapped(member)) else None
         if options is None:
             continue
         if not isinstance(options, ServerModuleHandlerOptions):
@@ -164,7 +164,7 @@ def components_of(result: Any, origin: str) -> ExtServerModuleComponents:
     if isinstance(result, (list, tuple)):
         return ExtServerModuleComponents(_checked_modules(result, factory))
     parts = ("modules", "grpc_service_registrars", "zmq_service_registrars")
-    if all(isinstance(getattr(result, part, None), (list, tuple)) for part in parts):
+    if all(_is_sequence(getattr(result, part, None)) for part in parts):
         for part in parts[1:]:
             for registrar in getattr(result, part):
                 if not callable(registrar):
@@ -179,6 +179,10 @@ def components_of(result: Any, origin: str) -> ExtServerModuleComponents:
     raise TypeError(
         f"{factory} must return an EngineModule, a sequence of EngineModule, or None"
     )
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _checked_modules(modules: Iterable[Any], factory: str) -> List[Any]:

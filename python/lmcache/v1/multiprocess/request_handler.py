@@ -77,9 +77,15 @@ def unwrapped(member: Any) -> Any:
     return member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
 
 
+def declared(member: Any, attribute: str) -> Any:
+    """What a decorator has left on a function: below ``@staticmethod`` or above it."""
+    found = getattr(member, attribute, None)
+    return found if found is not None else getattr(unwrapped(member), attribute, None)
+
+
 def get_request_handler_options(function: Any) -> Optional[RequestHandlerOptions]:
     """The options of a decorated function or method, else None."""
-    return getattr(unwrapped(function), OPTIONS_ATTRIBUTE, None)
+    return declared(function, OPTIONS_ATTRIBUTE)
 
 
 def class_members(module: Any) -> Iterator[Tuple[str, Any]]:

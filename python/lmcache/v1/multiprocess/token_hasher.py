@@ -26,11 +26,17 @@ class TokenHasher:
     ) -> List[bytes]:
         """The hashes of the full chunks in ``[start, end)``. Every hash depends on all tokens
         before it, so ``tokens`` is the whole prefix from position 0."""
+        server = host("hashing tokens")
+        if self.chunk_size != server.chunk_size():
+            raise ValueError(
+                f"a hasher for chunks of {self.chunk_size} tokens: this server's have "
+                f"{server.chunk_size()}"
+            )
         count = len(tokens) if end is None else min(len(tokens), end)
         count -= count % self.chunk_size
         if count < len(tokens):
             tokens = tokens[:count]
-        hashes = host("hashing tokens").hash_chunks(tokens)
+        hashes = server.hash_chunks(tokens)
         first = max(0, -(-start // self.chunk_size))
         return list(hashes[first : count // self.chunk_size])
 
