@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cache/core.h"
@@ -14,15 +15,18 @@
 
 /* An answer was delivered: all lookup counters advance together (abandoned lookups add
  * nothing). */
-static void count_lookup(void *arg, const lmc_job_result *result) {
+static void count_lookup(void *arg, const lmc_job_delivery *delivery) {
     const lmc_cache *cache = arg;
+    const lmc_job_result *result = &delivery->job;
     uint64_t chunk_size = cache->config.chunk_size;
     if (cache->observer.lookup_done == NULL || result->space == NULL)
         return;
     cache->observer.lookup_done(
         cache->observer.arg, lmc_key_space_model(result->space),
         lmc_key_space_salt(result->space), result->requested_chunks * chunk_size,
-        (uint64_t)result->chunks * chunk_size, result->hit_keys, result->early_exit);
+        (uint64_t)result->chunks * chunk_size, result->hit_keys, result->early_exit,
+        lmc_slice_of(delivery->request_id,
+                     delivery->request_id != NULL ? delivery->request_id_size : 0));
 }
 
 static lmc_status init_sessions(lmc_cache *cache) {
@@ -38,6 +42,7 @@ static lmc_status init_sessions(lmc_cache *cache) {
     lmc_status status = lmc_sessions_init(&cache->sessions, &sessions, cache->clock, cache->l1);
     cache->sessions.consumed = count_lookup;
     cache->sessions.consumed_arg = cache;
+    cache->sessions.interest = cache->observer.l1.interest;
     return status;
 }
 

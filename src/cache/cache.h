@@ -36,9 +36,11 @@ typedef struct lmc_cache_config {
 typedef struct lmc_cache_observer {
     void *arg;
     lmc_l1_observer l1;
-    /* When an answer is delivered; early_exit "" = none. Abandoned lookups count nowhere. */
+    /* When an answer is delivered; early_exit "" = none. Abandoned lookups count nowhere. The
+     * request id is there only while l1.interest has LMC_CACHE_LOOKUP_DONE. */
     void (*lookup_done)(void *arg, lmc_slice model, lmc_slice salt, uint64_t requested_tokens,
-                        uint64_t hit_tokens, uint64_t hit_keys, const char *early_exit);
+                        uint64_t hit_tokens, uint64_t hit_keys, const char *early_exit,
+                        lmc_slice request_id);
     void (*read_failed)(void *arg, lmc_slice model, size_t count, const char *reason);
 } lmc_cache_observer;
 

@@ -55,10 +55,11 @@ typedef struct cache_fixture {
 } cache_fixture;
 
 static void on_lookup(void *arg, lmc_slice model, lmc_slice salt, uint64_t requested,
-                      uint64_t hit, uint64_t keys, const char *early) {
+                      uint64_t hit, uint64_t keys, const char *early, lmc_slice request_id) {
     cache_fixture *f = arg;
     (void)model;
     (void)salt;
+    (void)request_id;
     lmc_lock_assert_none();
     f->lookups.count++;
     f->lookups.requested = requested;

@@ -19,6 +19,7 @@
 #define LMC_CACHE_L1_H
 
 #include <lmcached/types.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 
@@ -56,10 +57,33 @@ typedef uint32_t lmc_object_ref; /* 0 = none */
 
 typedef struct lmc_l1 lmc_l1;
 
+/* What can be told about single objects: bits of `interest`. */
+enum {
+    LMC_L1_READ_RESERVED = 1,   /* read shares were taken */
+    LMC_L1_READ_FINISHED = 2,   /* and given back after a transfer */
+    LMC_L1_READ_RELEASED = 4,   /* and given back, after a transfer or without one */
+    LMC_L1_WRITE_RESERVED = 8,  /* is being written */
+    LMC_L1_WRITE_FINISHED = 16, /* became readable */
+    LMC_L1_EVICTED = 32,        /* any removal of a resident object */
+    LMC_L1_ACCESSED = 64,       /* became the newest */
+    LMC_L1_NO_MEMORY = 128,
+    LMC_L1_READ_FAILED = 256,
+    LMC_CACHE_LOOKUP_DONE = 512, /* of the observer in cache.h */
+};
+typedef struct lmc_l1_sight {
+    uint8_t hash[LMC_HASH_SIZE];
+    const lmc_key_space *space;
+    uint64_t kv_rank, size; /* size 0: unknown */
+    uint32_t group;
+} lmc_l1_sight;
+
 /* What others want to know; all members may be NULL. Called without locks, on the acting
  * thread. */
 typedef struct lmc_l1_observer {
     void *arg;
+    /* Which of the above `saw` is called for: read once per batch. NULL: for none. */
+    const _Atomic uint32_t *interest;
+    void (*saw)(void *arg, uint32_t what, const lmc_l1_sight *sights, size_t count);
     void (*committed)(void *arg, lmc_slice salt, size_t count);
     void (*evicted)(void *arg, lmc_slice salt,
                     size_t count); /* any removal of a resident object */
@@ -114,6 +138,9 @@ void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t s
 /* Makes staged objects resident and gives up the writer's reference. A cleared one is dropped.
  */
 size_t lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
+/* Tells the observer about keys that are not in the table. */
+void lmc_l1_tell(lmc_l1 *l1, uint32_t what, const lmc_l1_key *keys, size_t count,
+                 uint64_t size);
 /* Frees staged objects, never seen by anybody. */
 void lmc_l1_discard(lmc_l1 *l1, const lmc_object_ref *refs, size_t count);
 

@@ -10,6 +10,7 @@ uint32_t lmc_l1_evict_oldest(lmc_l1 *l1, uint32_t *budget, lmc_tally *evicted) {
     lmc_key_space *space =
         lmc_key_spaces_at(&l1->spaces, lmc_chunk_at(&l1->table, chunk)->space);
     lmc_tally_add(evicted, space, lmc_chunk_at(&l1->table, chunk)->objects);
+    lmc_tally_see_chunk(evicted, l1, chunk, false);
     uint32_t count = lmc_chunk_sweep(&l1->table, chunk);
     *budget -= count < *budget ? count : *budget;
     return count;
@@ -42,7 +43,7 @@ static bool evict_some(lmc_l1 *l1, uint64_t *target, lmc_tally *evicted) {
 
 void lmc_l1_evict_round(lmc_l1 *l1) {
     lmc_tally evicted;
-    evicted.used = 0;
+    lmc_tally_init(&evicted, l1, LMC_L1_EVICTED);
     lmc_l1_enter(l1);
     bool triggered = is_at_watermark(l1);
     uint64_t target = triggered ? round_target(l1) : 0;
@@ -73,6 +74,7 @@ static uint32_t sweep_some(lmc_l1 *l1, uint32_t at, uint32_t top, bool force,
         lmc_key_space *space = lmc_key_spaces_at(&l1->spaces, chunk->space);
         uint32_t objects = chunk->objects;
         lmc_tally_add(evicted, space, 0); /* holds the space while its chunk may go */
+        lmc_tally_see_chunk(evicted, l1, at, lmc_chunk_is_current(table, chunk));
         lmc_tally_add(evicted, space, lmc_chunk_sweep(table, at));
         budget -= objects < budget ? objects : budget;
     }
@@ -81,7 +83,7 @@ static uint32_t sweep_some(lmc_l1 *l1, uint32_t at, uint32_t top, bool force,
 
 void lmc_l1_clear(lmc_l1 *l1, bool force) {
     lmc_tally evicted;
-    evicted.used = 0;
+    lmc_tally_init(&evicted, l1, LMC_L1_EVICTED);
     lmc_l1_enter(l1);
     if (force)
         lmc_object_table_advance(&l1->table);

@@ -53,10 +53,16 @@ uint32_t lmc_l1_object(const lmc_l1 *l1, lmc_object_ref ref);
 
 /*
  * Counts per key space, gathered under the lock and reported to an observer after it. At most
- * one row per object of a batch. Holds its spaces.
+ * one row per object of a batch. Holds its spaces. When somebody wants to know, also the
+ * objects themselves, in memory of their own until they are reported.
  */
 typedef struct lmc_tally {
     size_t used;
+    uint32_t wanted; /* those of `what` that somebody wants to know */
+    struct {
+        lmc_l1_sight *items;
+        size_t count, room;
+    } sights;
     struct {
         lmc_key_space *space;
         size_t count;
@@ -65,7 +71,17 @@ typedef struct lmc_tally {
 
 typedef void (*lmc_tally_call)(void *arg, lmc_slice text, size_t count);
 
+static inline bool lmc_l1_wants(const lmc_l1 *l1, uint32_t what) {
+    return l1->observer.interest != NULL &&
+           (atomic_load_explicit(l1->observer.interest, memory_order_relaxed) & what) != 0;
+}
+/* `what` may be several, which are told one after the other. */
+void lmc_tally_init(lmc_tally *tally, const lmc_l1 *l1, uint32_t what);
 void lmc_tally_add(lmc_tally *tally, lmc_key_space *space, size_t count);
+/* Under the lock: an object, or all resident ones of a chunk (and if `idle`, those that nobody
+ * holds), before they go. Does nothing when nobody wants to know. */
+void lmc_tally_see(lmc_tally *tally, lmc_l1 *l1, uint32_t object);
+void lmc_tally_see_chunk(lmc_tally *tally, lmc_l1 *l1, uint32_t chunk, bool idle);
 lmc_key_space *lmc_l1_space_of(const lmc_l1 *l1, uint32_t object);
 /* Without the lock. Passes the salt, or the model; empties the tally. */
 void lmc_tally_report_salt(lmc_l1 *l1, lmc_tally *tally, lmc_tally_call call);

@@ -10,7 +10,7 @@ typedef struct reservation {
     lmc_reserve_result *results;
     bool no_pages;  /* supply has nothing more to give */
     bool no_memory; /* and nothing more can go: what is still missing is left out */
-    lmc_tally evicted;
+    lmc_tally evicted, reserved;
 } reservation;
 
 /* An extent; 0: no_memory is set, or the caller must leave the lock first and come again. */
@@ -68,6 +68,8 @@ static size_t reserve_some(reservation *r, size_t at, size_t end) {
             break;
         r->results[at] = object != 0 ? LMC_RESERVED : LMC_RESERVE_NO_MEMORY;
         r->refs[at] = object != 0 ? lmc_l1_ref(r->l1, object) : LMC_NO_OBJECT;
+        if (object != 0)
+            lmc_tally_see(&r->reserved, r->l1, object);
     }
     lmc_page_supply_check(&r->l1->supply);
     return at;
@@ -78,6 +80,7 @@ static void report_no_memory(reservation *r, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (r->results[i] != LMC_RESERVE_NO_MEMORY)
             continue;
+        lmc_l1_tell(r->l1, LMC_L1_NO_MEMORY, &r->keys[i], 1, r->size);
         if (left_out->used == LMC_L1_BATCH)
             lmc_tally_report_model(r->l1, left_out, r->l1->observer.no_memory);
         lmc_tally_add(left_out, r->keys[i].space, 1);
@@ -88,6 +91,8 @@ static void report_no_memory(reservation *r, size_t count) {
 void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t size,
                     lmc_object_ref *refs, lmc_reserve_result *results) {
     reservation r = {.l1 = l1, .keys = keys, .size = size, .refs = refs, .results = results};
+    lmc_tally_init(&r.evicted, l1, LMC_L1_EVICTED);
+    lmc_tally_init(&r.reserved, l1, LMC_L1_WRITE_RESERVED);
     if (size <= l1->capacity)
         r.units = size != 0 ? (uint32_t)((size + l1->unit - 1) / l1->unit) : 1;
     r.no_memory = r.units == 0 || r.units > l1->extents.max_units;
@@ -99,6 +104,7 @@ void lmc_l1_reserve(lmc_l1 *l1, const lmc_l1_key *keys, size_t count, uint64_t s
         size_t next = reserve_some(&r, at, end);
         lmc_l1_leave(l1);
         lmc_tally_report_salt(l1, &r.evicted, l1->observer.evicted);
+        lmc_tally_report_salt(l1, &r.reserved, NULL);
         if (next < end && r.no_pages)
             lmc_l1_pause(l1);
         else if (next < end)
@@ -114,7 +120,7 @@ size_t lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
     lmc_object_table *table = &l1->table;
     lmc_tally committed;
     size_t readable = 0;
-    committed.used = 0;
+    lmc_tally_init(&committed, l1, LMC_L1_WRITE_FINISHED);
     for (size_t end = count; end > 0;) {
         size_t at = end > LMC_L1_BATCH ? end - LMC_L1_BATCH : 0;
         lmc_l1_enter(l1);
@@ -130,6 +136,7 @@ size_t lmc_l1_commit(lmc_l1 *l1, const lmc_object_ref *refs, size_t count) {
             readable++;
             lmc_chunk_touch(table, lmc_object_at(table, object)->chunk);
             lmc_tally_add(&committed, lmc_l1_space_of(l1, object), 1);
+            lmc_tally_see(&committed, l1, object);
         }
         lmc_l1_leave(l1);
         lmc_tally_report_salt(l1, &committed, l1->observer.committed);

@@ -56,9 +56,10 @@ void lmc_leftovers_finish(lmc_sessions *sessions, lmc_leftovers *left) {
         next = session->next;
         destroy_session(sessions, session);
     }
-    if (left->consumed.early_exit != NULL && sessions->consumed != NULL)
+    if (left->consumed.job.early_exit != NULL && sessions->consumed != NULL)
         sessions->consumed(sessions->consumed_arg, &left->consumed);
-    lmc_key_space_drop(sessions->l1, left->consumed.space);
+    free(left->consumed.request_id);
+    lmc_key_space_drop(sessions->l1, left->consumed.job.space);
     lmc_chain_drop(left->chain);
     lmc_key_space_drop(sessions->l1, left->job_space);
     lmc_key_space_drop(sessions->l1, left->target_space);
@@ -143,7 +144,15 @@ void lmc_session_set_job(lmc_sessions *sessions, lmc_session *session, lmc_job_s
 }
 
 void lmc_session_consume(lmc_sessions *sessions, lmc_session *session, lmc_leftovers *left) {
-    left->consumed = session->job;
+    left->consumed.job = session->job;
+    if (sessions->interest != NULL &&
+        (atomic_load_explicit(sessions->interest, memory_order_relaxed) &
+         LMC_CACHE_LOOKUP_DONE) != 0) {
+        left->consumed.request_id = malloc(session->id_size + 1);
+        left->consumed.request_id_size = session->id_size;
+        if (left->consumed.request_id != NULL)
+            memcpy(left->consumed.request_id, session->id, session->id_size);
+    }
     session->job.space = NULL;
     session->consumed = true;
     lmc_session_set_job(sessions, session, LMC_JOB_NONE, NULL, left);

@@ -47,6 +47,13 @@ typedef struct lmc_job_result {
     lmc_key_space *space;   /* owned by the job; NULL: counts in no metric */
 } lmc_job_result;
 
+/* A delivered answer. */
+typedef struct lmc_job_delivery {
+    lmc_job_result job; /* early_exit NULL: none */
+    char *request_id;   /* of its own; NULL: nobody wants to know, or no memory */
+    size_t request_id_size;
+} lmc_job_delivery;
+
 typedef struct lmc_waiter {
     lmc_link of_session, of_all;
     struct lmc_waiter *next;
@@ -95,7 +102,8 @@ typedef struct lmc_sessions {
     lmc_timer *sweep;   /* runs while there are waiters */
     bool closed, waits_ended;
     /* Called without locks for every job whose answer is delivered; may be NULL. */
-    void (*consumed)(void *arg, const lmc_job_result *result);
+    void (*consumed)(void *arg, const lmc_job_delivery *delivery);
+    const _Atomic uint32_t *interest; /* of the cache's observer; may be NULL */
     void *consumed_arg;
 } lmc_sessions;
 
@@ -138,7 +146,7 @@ typedef struct lmc_leftovers {
     lmc_waiter *waiters;
     lmc_chain *chain;
     lmc_key_space *job_space, *target_space;
-    lmc_job_result consumed; /* early_exit NULL: none */
+    lmc_job_delivery consumed;
 } lmc_leftovers;
 void lmc_leftovers_finish(lmc_sessions *sessions, lmc_leftovers *left);
 

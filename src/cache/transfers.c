@@ -257,8 +257,14 @@ static void reserve_chunks(transfer *t) {
         done++;
     size_t unasked = 0;
     for (size_t c = done + 1; c < t->chunks; c++) {
-        for (uint32_t g = 0; g < t->view.layout->group_count; g++)
-            unasked += !lmc_key_is_masked(t->key, g, c);
+        for (uint32_t g = 0; g < t->view.layout->group_count; g++) {
+            if (lmc_key_is_masked(t->key, g, c))
+                continue;
+            lmc_l1_key key = key_at(t, g, c);
+            lmc_l1_tell(t->cache->l1, LMC_L1_NO_MEMORY, &key, 1,
+                        t->view.layout->groups[g].size);
+            unasked++;
+        }
     }
     if (unasked > 0 && observer->no_memory != NULL)
         observer->no_memory(observer->arg, t->key->model_name, unasked);
@@ -429,6 +435,8 @@ static size_t acquire_batch(transfer *t, const lmc_place *places, size_t count) 
             t->grid[places[i].group * t->chunks + places[i].chunk] = refs[i];
         else if (refs[i] != LMC_NO_OBJECT)
             lmc_l1_release(t->cache->l1, &refs[i], 1, 1, false);
+        if (!usable)
+            lmc_l1_tell(t->cache->l1, LMC_L1_READ_FAILED, &keys[i], 1, 0);
     }
     return missing;
 }

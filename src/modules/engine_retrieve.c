@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "dispatch/call_arena.h"
 #include "modules/engine_tensors.h"
+#include "modules/request_events.h"
 #include "observe/server_metrics.h"
 
 #define LMC_LOGGER "lmcache.transfer"
@@ -57,16 +58,18 @@ static lmc_status answer_slots(const lmc_engine_driven *module, lmc_call *call,
     return reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
 }
 
-static void publish_retrieve(const lmc_engine_driven *module,
-                             const lmc_prepare_retrieve_request *request, size_t count) {
-    lmc_event *event =
-        lmc_events_begin(module->context->events, "mp.retrieve.end", request->key.request_id);
-    lmc_event_put_text(event, "device", lmc_text("cpu"));
-    lmc_event_put_int(event, "engine_id", request->instance_id);
-    lmc_event_put_text(event, "model_name", request->key.model_name);
-    lmc_event_put_text(event, "cache_salt", request->key.cache_salt);
-    lmc_event_put_int(event, "retrieved_count", (int64_t)count);
-    lmc_event_publish(event);
+static void tell(const char *name, const lmc_engine_driven *module,
+                 const lmc_prepare_retrieve_request *request) {
+    lmc_tell_transfer(module->context, name, &request->key, request->instance_id);
+}
+
+/* `done`: what was delivered; NULL: nothing. */
+static void tell_end(const lmc_engine_driven *module,
+                     const lmc_prepare_retrieve_request *request, const lmc_transfer *done) {
+    if (lmc_events_any(module->context->events))
+        lmc_tell_retrieved(module->context, &request->key, request->instance_id,
+                           done != NULL ? done->slot_count : 0,
+                           done != NULL ? lmc_engine_transfer_bytes(done) : 0);
 }
 
 void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
@@ -82,15 +85,19 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
     }
     *held = (held_objects){.module = module};
     lmc_metrics_transfer_submitted(module->context->metrics, LMC_TRANSFER_RETRIEVE, "cpu");
+    tell("mp.retrieve.submitted", module, request);
+    tell("mp.retrieve.start", module, request);
     lmc_status status = lmc_cache_prepare_retrieve(
         module->cache, &request->key, request->instance_id, lmc_call_connection(call), true,
         lmc_call_arena(call), &held->transfer, &error);
     if (status == LMC_NOT_FOUND) { /* a miss is an answer, not a fault */
         LMC_INFO("Nothing retrieved: %s", error.text);
+        tell_end(module, request, NULL);
         lmc_complete(call, LMC_DECLINED);
         return;
     }
     if (status != LMC_OK) {
+        tell_end(module, request, NULL);
         lmc_fail(call, status, error.text);
         return;
     }
@@ -101,9 +108,9 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
         lmc_metrics_chunks_loaded(module->context->metrics, request->key.worker_id,
                                   request->key.model_name, request->key.cache_salt,
                                   held->transfer.slot_count);
-        publish_retrieve(module, request, held->transfer.slot_count);
         log_retrieved(module, &request->key, began);
     }
+    tell_end(module, request, status == LMC_OK ? &held->transfer : NULL);
     lmc_complete(call, status);
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "dispatch/call_arena.h"
 #include "modules/engine_tensors.h"
+#include "modules/request_events.h"
 #include "observe/server_metrics.h"
 
 #define LMC_LOGGER "lmcache.transfer"
@@ -41,13 +42,18 @@ void lmc_engine_prepare_store(void *self, lmc_call *call) {
     lmc_prepare_store_reply *reply = lmc_call_reply(call);
     lmc_error error = LMC_ERROR_INIT;
     lmc_transfer transfer = {0};
+    lmc_tell_transfer(module->context, "mp.store.submitted", &request->key,
+                      request->instance_id);
     lmc_status status = lmc_cache_prepare_store(module->cache, &request->key,
                                                 request->instance_id, lmc_call_connection(call),
                                                 lmc_call_arena(call), &transfer, &error);
     if (status != LMC_OK) {
+        lmc_tell_stored(module->context, &request->key, request->instance_id, false, 0);
         lmc_fail(call, status, error.text);
         return;
     }
+    lmc_tell_transfer(module->context, "mp.store.start", &request->key, request->instance_id);
+    lmc_tell_tokens(module->context, &request->key);
     if (!transfer.by_copy) {
         reply->context = lmc_slot_context(module->cache, &transfer, true, lmc_call_arena(call));
         status = reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
@@ -139,18 +145,6 @@ static lmc_status commit_pool(const lmc_engine_driven *module, lmc_call *call, b
     return status == LMC_NOT_FOUND ? LMC_OK : status;
 }
 
-static void publish_store(const lmc_engine_driven *module,
-                          const lmc_commit_store_request *request, bool stored) {
-    lmc_event *event =
-        lmc_events_begin(module->context->events, "mp.store.end", request->key.request_id);
-    lmc_event_put_text(event, "device", lmc_text("cpu"));
-    lmc_event_put_int(event, "engine_id", request->instance_id);
-    lmc_event_put_text(event, "model_name", request->key.model_name);
-    lmc_event_put_text(event, "cache_salt", request->key.cache_salt);
-    lmc_event_put_int(event, "success", stored);
-    lmc_event_publish(event);
-}
-
 void lmc_engine_commit_store(void *self, lmc_call *call) {
     const lmc_engine_driven *module = self;
     const lmc_commit_store_request *request = lmc_call_request(call);
@@ -164,6 +158,6 @@ void lmc_engine_commit_store(void *self, lmc_call *call) {
     lmc_metrics_transfer_finished(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
     reply->success = stored;
     log_stored(module, chunks, began);
-    publish_store(module, request, stored);
+    lmc_tell_stored(module->context, &request->key, request->instance_id, stored, chunks);
     lmc_complete(call, status);
 }

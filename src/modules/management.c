@@ -12,6 +12,7 @@
 #include "cache/cache.h"
 #include "module/context.h"
 #include "modules/modules.h"
+#include "modules/request_events.h"
 
 static lmc_status create_management(lmc_build *build, void **self, lmc_error *error) {
     lmc_context *context = lmc_build_context(build);
@@ -76,12 +77,7 @@ static void handle_clear(void *self, lmc_call *call) {
 static void handle_report_block_allocation(void *self, lmc_call *call) {
     const lmc_context *context = self;
     const lmc_report_block_allocation_request *request = lmc_call_request(call);
-    lmc_event *event =
-        lmc_events_begin(context->events, "mp.vllm.block_allocation", (lmc_slice){0});
-    lmc_event_put_int(event, "instance_id", request->instance_id);
-    lmc_event_put_text(event, "model_name", request->model_name);
-    lmc_event_put_int(event, "record_count", (int64_t)request->records.count);
-    lmc_event_publish(event);
+    lmc_tell_block_allocation(context, request);
     lmc_complete(call, LMC_OK);
 }
 

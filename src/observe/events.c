@@ -1,5 +1,6 @@
 #include "observe/events.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,10 +24,16 @@ typedef struct subscription {
     struct subscription *_Atomic next;
 } subscription;
 
+typedef struct watch {
+    const char *name;
+    _Atomic uint32_t *interest;
+    uint32_t bits;
+} watch;
+
 struct lmc_events {
     size_t queue_max;
     lmc_mpsc queue;
-    _Atomic size_t queued;
+    _Atomic size_t queued, queued_bytes;
     _Atomic uint64_t dropped, delivered;
     _Atomic int64_t lag_ns;
     atomic_bool closed;
@@ -35,6 +42,8 @@ struct lmc_events {
     lmc_lock lock;
     lmc_cond changed;
     subscription *last;
+    watch watches[LMC_EVENT_WATCHES_MAX];
+    size_t watch_count;
     bool running; /* the thread */
     lmc_thread thread;
 };
@@ -94,6 +103,7 @@ static void run_delivery(void *arg) {
             lmc_event *event = lmc_event_of_node(node);
             node = node->next;
             atomic_fetch_sub(&events->queued, 1);
+            atomic_fetch_sub(&events->queued_bytes, lmc_event_bytes(event));
             deliver(events, event);
             lmc_event_free(event);
         }
@@ -117,6 +127,29 @@ static void append_locked(lmc_events *events, subscription *added) {
     else
         atomic_store(&events->last->next, added);
     events->last = added;
+    for (size_t i = 0; i < events->watch_count; i++)
+        if (strcmp(events->watches[i].name, added->name) == 0)
+            atomic_fetch_or(events->watches[i].interest, events->watches[i].bits);
+}
+
+static bool is_wanted(lmc_events *events, const char *name) {
+    for (subscription *s = atomic_load_explicit(&events->first, memory_order_acquire);
+         s != NULL; s = atomic_load_explicit(&s->next, memory_order_acquire))
+        if (strcmp(s->name, name) == 0)
+            return true;
+    return false;
+}
+
+void lmc_events_watch(lmc_events *events, const char *name, _Atomic uint32_t *interest,
+                      uint32_t bits) {
+    if (events == NULL)
+        return;
+    lmc_lock_take(&events->lock);
+    assert(events->watch_count < LMC_EVENT_WATCHES_MAX);
+    events->watches[events->watch_count++] = (watch){name, interest, bits};
+    if (is_wanted(events, name))
+        atomic_fetch_or(interest, bits);
+    lmc_lock_drop(&events->lock);
 }
 
 lmc_status lmc_events_subscribe(lmc_events *events, const char *owner, const char *name,
@@ -170,12 +203,8 @@ bool lmc_events_is_in(lmc_events *events, const char *owner) {
 
 /* ---- producers ---- */
 
-static bool is_wanted(lmc_events *events, const char *name) {
-    for (subscription *s = atomic_load_explicit(&events->first, memory_order_acquire);
-         s != NULL; s = atomic_load_explicit(&s->next, memory_order_acquire))
-        if (strcmp(s->name, name) == 0)
-            return true;
-    return false;
+bool lmc_events_any(lmc_events *events) {
+    return events != NULL && atomic_load_explicit(&events->first, memory_order_relaxed) != NULL;
 }
 
 bool lmc_events_wanted(lmc_events *events, const char *name) {
@@ -184,7 +213,7 @@ bool lmc_events_wanted(lmc_events *events, const char *name) {
 }
 
 lmc_event *lmc_events_begin(lmc_events *events, const char *name, lmc_slice session) {
-    if (events == NULL || atomic_load_explicit(&events->first, memory_order_relaxed) == NULL)
+    if (!lmc_events_any(events))
         return NULL;
     return !lmc_events_wanted(events, name) ? NULL : lmc_event_make(events, name, session);
 }
@@ -194,14 +223,23 @@ static void count_dropped(lmc_events *events) {
     uint64_t suppressed;
     atomic_fetch_add_explicit(&events->dropped, 1, memory_order_relaxed);
     if (lmc_log_allow(&limit, &suppressed))
-        LMC_WARNING("event dropped: %zu wait already%s", events->queue_max,
+        LMC_WARNING("event dropped: %zu wait already%s", atomic_load(&events->queued),
                     lmc_log_more(suppressed).text);
 }
 
+/* False: the queue is full. */
+static bool enter_queue(lmc_events *events, size_t bytes) {
+    bool room = atomic_fetch_add(&events->queued, 1) < events->queue_max;
+    room &= atomic_fetch_add(&events->queued_bytes, bytes) < LMC_EVENT_BYTES_MAX;
+    if (room && !atomic_load(&events->closed))
+        return true;
+    atomic_fetch_sub(&events->queued, 1);
+    atomic_fetch_sub(&events->queued_bytes, bytes);
+    return false;
+}
+
 void lmc_events_post(lmc_events *events, lmc_event *event) {
-    if (atomic_fetch_add(&events->queued, 1) >= events->queue_max ||
-        atomic_load(&events->closed)) {
-        atomic_fetch_sub(&events->queued, 1);
+    if (!enter_queue(events, lmc_event_bytes(event))) {
         if (!atomic_load(&events->closed))
             count_dropped(events);
         lmc_event_free(event);

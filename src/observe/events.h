@@ -1,9 +1,10 @@
 /*
  * events.h: the event bus: what happens in the server, for whoever subscribed to it.
  *
- * Producers never wait: an event goes into one bounded queue, and when that is full the newest
- * is dropped and counted. One thread delivers to subscribers, in order. An event that nobody
- * has subscribed to is not even made. The thread starts with the first subscription.
+ * Producers never wait: an event goes into one bounded queue, and when that is full, or holds
+ * LMC_EVENT_BYTES_MAX, the newest is dropped and counted. One thread delivers to subscribers,
+ * in order. An event that nobody has subscribed to is not even made. The thread starts with the
+ * first subscription.
  *
  * The bus owns events from publish on and subscriptions until destroy; names, owners and
  * arguments of subscriptions are borrowed. create, stop and destroy belong to the main thread,
@@ -18,6 +19,8 @@
 #include <lmcached/module.h>
 
 #include <stdatomic.h>
+
+#define LMC_EVENT_BYTES_MAX ((size_t)64 << 20)
 
 typedef struct lmc_events lmc_events;
 
@@ -44,6 +47,15 @@ bool lmc_events_is_in(lmc_events *events, const char *owner);
 lmc_event *lmc_events_begin(lmc_events *events, const char *name, lmc_slice session);
 
 bool lmc_events_wanted(lmc_events *events, const char *name); /* somebody has subscribed */
+bool lmc_events_any(lmc_events *events); /* somebody has subscribed to something; one load */
+/*
+ * Sets `bits` of *interest as soon as somebody has subscribed to `name`, and never clears them:
+ * for producers that look often and know no bus. At most LMC_EVENT_WATCHES_MAX; *interest must
+ * outlive the bus. Main thread.
+ */
+#define LMC_EVENT_WATCHES_MAX 16
+void lmc_events_watch(lmc_events *events, const char *name, _Atomic uint32_t *interest,
+                      uint32_t bits);
 
 /*
  * Lets an event carry an object of its publisher's kind beside its members; release(object) is
@@ -60,6 +72,11 @@ typedef struct lmc_event_visitor {
     void (*integer)(void *arg, const char *member, int64_t value);
     void (*real)(void *arg, const char *member, double value);
     void (*text)(void *arg, const char *member, lmc_slice value);
+    void (*keys)(void *arg, const char *member, const lmc_object_key_list *value);
+    void (*ints)(void *arg, const char *member, const lmc_ints *value);
+    void (*int_lists)(void *arg, const char *member, const lmc_int_lists *value);
+    /* Texts, or byte strings. */
+    void (*slices)(void *arg, const char *member, const lmc_slices *value, bool are_text);
 } lmc_event_visitor;
 void lmc_event_each(const lmc_event *event, const lmc_event_visitor *visitor, void *arg);
 

@@ -120,6 +120,109 @@ static void members_have_their_types(void **state) {
     close_bus(events);
 }
 
+static void check_lists(void *arg, const lmc_event *event) {
+    lmc_object_key_list keys;
+    lmc_ints ints;
+    lmc_int_lists lists;
+    lmc_slices slices;
+    assert_true(lmc_event_keys(event, "keys", &keys) && keys.count == 2);
+    assert_true(lmc_slice_is(keys.items[1].model_name, "m"));
+    assert_true(lmc_slice_is(keys.items[1].chunk_hash, "hash2"));
+    assert_true(lmc_slice_is(keys.items[1].cache_salt, "s"));
+    assert_int_equal(keys.items[1].kv_rank, 7);
+    assert_true(lmc_event_ints(event, "sizes", &ints) && ints.count == 3);
+    assert_int_equal(ints.items[2], -3);
+    assert_true(lmc_event_int_lists(event, "chunks", &lists) && lists.count == 2);
+    assert_true(lists.items[0].count == 3 && lists.items[1].count == 0);
+    assert_int_equal(lists.items[0].items[1], 2);
+    assert_true(lmc_event_slices(event, "texts", &slices) && slices.count == 1);
+    assert_true(lmc_slice_is(slices.items[0], "text"));
+    assert_true(lmc_event_slices(event, "blobs", &slices) && slices.count == 0);
+    assert_false(lmc_event_keys(event, "sizes", &keys)); /* another type */
+    atomic_fetch_add(&((listener *)arg)->count, 1);
+}
+
+static void put_lists(lmc_event *event) {
+    char hash[] = "hash2", text[] = "text";
+    int64_t values[] = {1, 2, -3};
+    lmc_object_key keys[2] = {{.chunk_hash = lmc_text("hash1"), .model_name = lmc_text("m")},
+                              {.chunk_hash = lmc_text(hash),
+                               .model_name = lmc_text("m"),
+                               .kv_rank = 7,
+                               .cache_salt = lmc_text("s")}};
+    lmc_ints lists[2] = {{values, 3}, {NULL, 0}};
+    lmc_slice texts[1] = {lmc_text(text)};
+    lmc_event_put_keys(event, "keys", keys, 2);
+    lmc_event_put_ints(event, "sizes", values, 3);
+    lmc_event_put_int_lists(event, "chunks", lists, 2);
+    lmc_event_put_texts(event, "texts", texts, 1);
+    lmc_event_put_blobs(event, "blobs", NULL, 0);
+    memset(hash, 0, sizeof hash); /* copies were made */
+    memset(values, 0, sizeof values);
+    memset(text, 0, sizeof text);
+}
+
+static void lists_are_copied_whole(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener l = {0};
+    assert_int_equal(lmc_events_subscribe(events, "A", "lists", check_lists, &l, NULL), LMC_OK);
+    lmc_event *event = lmc_events_begin(events, "lists", lmc_text("session"));
+    put_lists(event);
+    for (int i = 0; i < 40; i++) /* more than there is room for: freed, not leaked */
+        lmc_event_put_ints(event, "more", (int64_t[]){1}, 1);
+    lmc_event_publish(event);
+    put_lists(NULL); /* all accept none */
+    await(&l, 1);
+    close_bus(events);
+}
+
+static void what_waits_is_bounded_in_bytes_too(void **state) {
+    (void)state;
+    static int64_t values[1 << 20]; /* 8 MiB */
+    lmc_events *events = open_bus(100);
+    lmc_events_report report;
+    listener l = {.block = true};
+    lmc_log_set_level("lmcache", LMC_LOG_CRITICAL);
+    assert_int_equal(lmc_events_subscribe(events, "A", "big", receive, &l, NULL), LMC_OK);
+    publish(events, "big", 1);
+    while (!atomic_load(&l.entered))
+        pause_a_moment();
+    for (int i = 0; i < 20; i++) {
+        lmc_event *event = lmc_events_begin(events, "big", lmc_text("session"));
+        lmc_event_put_ints(event, "values", values, sizeof values / sizeof values[0]);
+        lmc_event_publish(event);
+    }
+    lmc_events_report_get(events, &report);
+    assert_int_equal(report.queued, LMC_EVENT_BYTES_MAX / sizeof values);
+    assert_int_equal(report.dropped, 20 - report.queued);
+    atomic_store(&l.block, false);
+    await(&l, 1 + (int64_t)report.queued);
+    publish(events, "big", 1); /* and there is room again */
+    await(&l, 2 + (int64_t)report.queued);
+    close_bus(events);
+    lmc_log_set_level("lmcache", LMC_LOG_INFO);
+}
+
+static void a_producer_that_knows_no_bus_sees_a_bit(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    _Atomic uint32_t interest = 0;
+    listener l = {0};
+    assert_int_equal(lmc_events_subscribe(events, "A", "apple", receive, &l, NULL), LMC_OK);
+    lmc_events_watch(events, "pear", &interest, 1);
+    lmc_events_watch(events, "plum", &interest, 2);
+    assert_int_equal(atomic_load(&interest), 0);
+    lmc_events_watch(events, "apple", &interest, 4); /* subscribed already */
+    assert_int_equal(atomic_load(&interest), 4);
+    assert_int_equal(lmc_events_subscribe(events, "A", "plum", receive, &l, NULL), LMC_OK);
+    assert_int_equal(atomic_load(&interest), 6);
+    assert_true(lmc_events_any(events));
+    assert_false(lmc_events_any(NULL));
+    lmc_events_watch(NULL, "plum", &interest, 8);
+    close_bus(events);
+}
+
 static void the_newest_are_dropped_and_counted_when_the_queue_is_full(void **state) {
     (void)state;
     lmc_events *events = open_bus(4);
@@ -238,7 +341,7 @@ static void without_a_bus_everything_is_accepted(void **state) {
 
 static void failed_allocations_lose_the_event_only(void **state) {
     (void)state;
-    for (size_t i = 0; i < 12; i++) {
+    for (size_t i = 0; i < 20; i++) {
         lmc_events *events = open_bus(10);
         listener l = {0};
         lmc_error error = LMC_ERROR_INIT;
@@ -246,6 +349,7 @@ static void failed_allocations_lose_the_event_only(void **state) {
         lmc_status status = lmc_events_subscribe(events, "A", "apple", receive, &l, &error);
         lmc_event *event = lmc_events_begin(events, "apple", lmc_text("session"));
         lmc_event_put_text(event, "text", lmc_text("0123456789012345678901234567890123456789"));
+        put_lists(event);
         lmc_event_publish(event);
         lmc_fault_disarm();
         if (status != LMC_OK)
@@ -259,6 +363,9 @@ int main(void) {
         cmocka_unit_test(subscribers_get_what_they_asked_for_in_order),
         cmocka_unit_test(an_event_that_nobody_wants_is_not_made),
         cmocka_unit_test(members_have_their_types),
+        cmocka_unit_test(lists_are_copied_whole),
+        cmocka_unit_test(what_waits_is_bounded_in_bytes_too),
+        cmocka_unit_test(a_producer_that_knows_no_bus_sees_a_bit),
         cmocka_unit_test(the_newest_are_dropped_and_counted_when_the_queue_is_full),
         cmocka_unit_test(a_stop_delivers_what_waits_and_ends_the_rest),
         cmocka_unit_test(a_subscriber_that_hangs_is_named_and_waited_for_no_longer),

@@ -44,8 +44,82 @@ static void put_text(void *dict, const char *member, lmc_slice value) {
     set_item(dict, member, PyUnicode_DecodeUTF8(value.data, (Py_ssize_t)value.size, "replace"));
 }
 
+/* ---- members that are lists ---- */
+
+/* A class of the Python package; borrowed, and kept as long as the process. */
+static PyObject *class_of(const char *module_name, const char *name, PyObject **kept) {
+    PyObject *module = *kept == NULL ? PyImport_ImportModule(module_name) : NULL;
+    if (module != NULL)
+        *kept = PyObject_GetAttrString(module, name);
+    Py_XDECREF(module);
+    return *kept;
+}
+
+/* Takes item and list; NULL when either is. */
+static PyObject *append(PyObject *list, PyObject *item) {
+    if (list != NULL && (item == NULL || PyList_Append(list, item) != 0))
+        Py_CLEAR(list);
+    Py_XDECREF(item);
+    return list;
+}
+
+static PyObject *key_from(const lmc_object_key *key) {
+    static PyObject *kept;
+    PyObject *made = class_of("lmcache.v1.distributed.api", "ObjectKey", &kept);
+    return made == NULL
+               ? NULL
+               : PyObject_CallFunction(made, "y#s#LLs#", key->chunk_hash.data,
+                                       (Py_ssize_t)key->chunk_hash.size, key->model_name.data,
+                                       (Py_ssize_t)key->model_name.size,
+                                       (long long)key->kv_rank, (long long)key->object_group_id,
+                                       key->cache_salt.data != NULL ? key->cache_salt.data : "",
+                                       (Py_ssize_t)key->cache_salt.size);
+}
+
+static void put_keys(void *dict, const char *member, const lmc_object_key_list *value) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < value->count; i++)
+        list = append(list, key_from(&value->items[i]));
+    set_item(dict, member, list);
+}
+
+static PyObject *ints_from(const lmc_ints *value) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < value->count; i++)
+        list = append(list, PyLong_FromLongLong(value->items[i]));
+    return list;
+}
+
+static void put_ints(void *dict, const char *member, const lmc_ints *value) {
+    set_item(dict, member, ints_from(value));
+}
+
+static void put_int_lists(void *dict, const char *member, const lmc_int_lists *value) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < value->count; i++)
+        list = append(list, ints_from(&value->items[i]));
+    set_item(dict, member, list);
+}
+
+static void put_slices(void *dict, const char *member, const lmc_slices *value, bool are_text) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < value->count; i++) {
+        const char *data = value->items[i].data != NULL ? value->items[i].data : "";
+        Py_ssize_t size = (Py_ssize_t)value->items[i].size;
+        list = append(list, are_text ? PyUnicode_DecodeUTF8(data, size, "replace")
+                                     : PyBytes_FromStringAndSize(data, size));
+    }
+    set_item(dict, member, list);
+}
+
 static PyObject *metadata_of(const lmc_event *event) {
-    static const lmc_event_visitor visitor = {put_int, put_real, put_text};
+    static const lmc_event_visitor visitor = {.integer = put_int,
+                                              .real = put_real,
+                                              .text = put_text,
+                                              .keys = put_keys,
+                                              .ints = put_ints,
+                                              .int_lists = put_int_lists,
+                                              .slices = put_slices};
     PyObject *kept = lmc_py_server->lmc_event_attached(event, &python_metadata);
     if (kept != NULL)
         return Py_NewRef(kept);

@@ -74,6 +74,7 @@ static lmc_status prepare_context(lmc_server *server, lmc_error *error) {
         status = lmc_events_create((size_t)observe->max_queue_size, &server->events, error);
     if (status != LMC_OK)
         return status;
+    lmc_server_watch_events(server);
     server->context = (lmc_context){
         .config = server->config,
         .cache = server->cache,
@@ -110,6 +111,8 @@ lmc_status lmc_server_compose(lmc_server *server, lmc_error *error) {
         status = lmc_registry_create(&server->registry, error);
     if (status == LMC_OK)
         status = lmc_composition_register(server->composition, server->registry, error);
+    if (status == LMC_OK)
+        lmc_server_publish_capacity(server);
     return status;
 }
 

@@ -28,9 +28,27 @@ static void log_lookup(const lmc_server *server, const lmc_lookup_sample *sample
                   sample->early_exit);
 }
 
+static void publish_lookup(const lmc_server *server, const lmc_lookup_sample *sample,
+                           lmc_slice request_id) {
+    lmc_event *event = lmc_events_begin(server->events, "mp.lookup_prefetch.end", request_id);
+    if (event == NULL)
+        return;
+    lmc_event_put_text(event, "model_name", sample->model);
+    lmc_event_put_text(event, "cache_salt", sample->salt);
+    lmc_event_put_int(event, "requested_tokens", (int64_t)sample->requested_tokens);
+    lmc_event_put_int(event, "hit_tokens", (int64_t)(sample->l1_tokens + sample->l2_tokens));
+    lmc_event_put_int(event, "l1_hit_tokens", (int64_t)sample->l1_tokens);
+    lmc_event_put_int(event, "l2_hit_tokens", (int64_t)sample->l2_tokens);
+    lmc_event_put_int(event, "found_count", (int64_t)(sample->l1_keys + sample->l2_keys));
+    lmc_event_put_int(event, "l1_hit_keys", (int64_t)sample->l1_keys);
+    lmc_event_put_int(event, "l2_hit_keys", (int64_t)sample->l2_keys);
+    lmc_event_put_text(event, "early_exit_reason", lmc_text(sample->early_exit));
+    lmc_event_publish(event);
+}
+
 static void on_lookup_done(void *arg, lmc_slice model, lmc_slice salt,
                            uint64_t requested_tokens, uint64_t hit_tokens, uint64_t hit_keys,
-                           const char *early_exit) {
+                           const char *early_exit, lmc_slice request_id) {
     const lmc_server *server = arg;
     lmc_lookup_sample sample = {.model = model,
                                 .salt = salt,
@@ -40,46 +58,23 @@ static void on_lookup_done(void *arg, lmc_slice model, lmc_slice salt,
                                 .early_exit = early_exit};
     lmc_metrics_lookup_done(server->metrics, &sample);
     log_lookup(server, &sample);
-    lmc_event *event =
-        lmc_events_begin(server->events, "mp.lookup_prefetch.end", (lmc_slice){0});
-    lmc_event_put_text(event, "model_name", model);
-    lmc_event_put_text(event, "cache_salt", salt);
-    lmc_event_put_int(event, "requested_tokens", (int64_t)requested_tokens);
-    lmc_event_put_int(event, "hit_tokens", (int64_t)hit_tokens);
-    lmc_event_put_int(event, "found_count", (int64_t)hit_keys);
-    lmc_event_put_text(event, "early_exit", lmc_text(early_exit));
-    lmc_event_publish(event);
-}
-
-/* An event about so many objects. */
-static lmc_event *begin_count(const lmc_server *server, const char *name, const char *member,
-                              lmc_slice value, size_t count) {
-    lmc_event *event = lmc_events_begin(server->events, name, (lmc_slice){0});
-    lmc_event_put_text(event, member, value);
-    lmc_event_put_int(event, "count", (int64_t)count);
-    return event;
+    publish_lookup(server, &sample, request_id);
 }
 
 static void on_read_failed(void *arg, lmc_slice model, size_t count, const char *reason) {
-    const lmc_server *server = arg;
-    lmc_event *event = begin_count(server, "l1.read.failed", "model_name", model, count);
-    lmc_event_put_text(event, "reason", lmc_text(reason));
-    lmc_event_publish(event);
-    lmc_metrics_l1_read_failed(server->metrics, "l1_retrieve", reason, model, count);
+    lmc_metrics_l1_read_failed(((const lmc_server *)arg)->metrics, "l1_retrieve", reason, model,
+                               count);
 }
 
 static void on_committed(void *arg, lmc_slice salt, size_t count) {
-    lmc_event_publish(begin_count(arg, "l1.write.finished", "cache_salt", salt, count));
     lmc_metrics_l1_written(((const lmc_server *)arg)->metrics, salt, count);
 }
 
 static void on_evicted(void *arg, lmc_slice salt, size_t count) {
-    lmc_event_publish(begin_count(arg, "l1.keys.evicted", "cache_salt", salt, count));
     lmc_metrics_l1_evicted(((const lmc_server *)arg)->metrics, salt, count);
 }
 
 static void on_read(void *arg, lmc_slice salt, size_t count) {
-    lmc_event_publish(begin_count(arg, "l1.read.finished", "cache_salt", salt, count));
     lmc_metrics_l1_read(((const lmc_server *)arg)->metrics, salt, count);
 }
 
@@ -94,7 +89,6 @@ static void log_no_memory(lmc_slice model, size_t count) {
 
 static void on_no_memory(void *arg, lmc_slice model, size_t count) {
     log_no_memory(model, count);
-    lmc_event_publish(begin_count(arg, "l1.allocation.failed", "model_name", model, count));
     lmc_metrics_l1_no_memory(((const lmc_server *)arg)->metrics, "l1_store", model, count);
 }
 
@@ -109,6 +103,8 @@ static void on_eviction_tick(void *arg, bool triggered) {
 lmc_cache_observer lmc_server_observer(lmc_server *server) {
     return (lmc_cache_observer){.arg = server,
                                 .l1 = {.arg = server,
+                                       .interest = &server->interest,
+                                       .saw = lmc_server_saw,
                                        .committed = on_committed,
                                        .evicted = on_evicted,
                                        .read = on_read,

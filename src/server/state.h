@@ -38,6 +38,7 @@ typedef struct lmc_server {
     bool is_rehearsal;                  /* others may follow in this process */
     const lmc_module_class *last_class; /* of a rehearsal, built last; NULL: none */
     lmc_events *events;                 /* NULL: no bus */
+    _Atomic uint32_t interest;          /* in what the cache core tells; see core_events.c */
     lmc_late_metrics *late_metrics;     /* of modules from outside; NULL: none */
     lmc_buffer config_text;             /* for modules from outside */
     lmc_context context;
@@ -57,6 +58,11 @@ lmc_status lmc_server_create_metrics(lmc_server *server, lmc_error *error);
 lmc_cache_observer lmc_server_observer(lmc_server *server);
 void lmc_server_attach_metrics(lmc_server *server);
 void lmc_server_destroy_metrics(lmc_server *server); /* after the HTTP door was closed */
+
+/* core_events.c: what the cache core saw, for the event bus. */
+void lmc_server_watch_events(lmc_server *server); /* once there is a bus */
+void lmc_server_saw(void *server, uint32_t what, const lmc_l1_sight *sights, size_t count);
+void lmc_server_publish_capacity(lmc_server *server);
 
 /* cache_setup.c: the cache core as the configuration wants it. */
 lmc_status lmc_server_create_cache(lmc_server *server, lmc_error *error);
