@@ -1,6 +1,7 @@
 #include "transport/zmq/endpoint.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,18 +53,43 @@ static int bind_name(void *socket, const char *host, uint16_t port, const char *
     return error;
 }
 
+/* Without the brackets of "[::1]"; cut is harmless, because the name then does not resolve. */
+static void bare_host(const char *host, char *out, size_t size) {
+    size_t length = strlen(host);
+    if (length >= 2 && host[0] == '[' && host[length - 1] == ']')
+        snprintf(out, size, "%.*s", (int)(length - 2), host + 1);
+    else
+        snprintf(out, size, "%s", host);
+}
+
+/* libzmq knows `*` and the names of interfaces by itself. */
+static bool is_for_libzmq(const char *host) {
+    return strcmp(host, "*") == 0 || if_nametoindex(host) != 0;
+}
+
+/* Names the option that helps. */
+static lmc_status refuse(const char *name, uint16_t port, int failed, const char *why,
+                         lmc_error *error) {
+    bool ipv6 = strchr(name, ':') != NULL, busy = failed == EADDRINUSE;
+    if (busy)
+        why = "address already in use";
+    else if (why == NULL)
+        why = zmq_strerror(failed);
+    return lmc_error_set(error, busy ? LMC_BUSY : LMC_FAILED,
+                         "cannot bind tcp://%s%s%s:%u: %s; %s", ipv6 ? "[" : "", name,
+                         ipv6 ? "]" : "", port, why,
+                         busy ? "--port chooses another" : "--host names the address");
+}
+
 lmc_status lmc_zmq_bind(void *socket, const char *host, uint16_t port, char *bound, size_t size,
                         lmc_error *error) {
     const char *why = NULL;
-    int failed = strcmp(host, "*") == 0 ? bind_text(socket, "*", false, port)
-                                        : bind_name(socket, host, port, &why);
-    if (failed != 0) {
-        bool bare_ipv6 = strchr(host, ':') != NULL;
-        return lmc_error_set(error, failed == EADDRINUSE ? LMC_BUSY : LMC_FAILED,
-                             "cannot bind tcp://%s%s%s:%u: %s", bare_ipv6 ? "[" : "", host,
-                             bare_ipv6 ? "]" : "", port,
-                             why != NULL ? why : zmq_strerror(failed));
-    }
+    char name[NI_MAXHOST];
+    bare_host(host, name, sizeof name);
+    int failed = is_for_libzmq(name) ? bind_text(socket, name, false, port)
+                                     : bind_name(socket, name, port, &why);
+    if (failed != 0)
+        return refuse(name, port, failed, why, error);
     if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
         return lmc_error_set(error, LMC_FAILED, "the bound endpoint: %s",
                              zmq_strerror(zmq_errno()));

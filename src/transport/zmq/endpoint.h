@@ -9,7 +9,8 @@
 #include <lmcached/types.h>
 
 /*
- * Binds `socket` to tcp://host:port; port 0 lets the system choose. `bound` receives the
+ * Binds `socket` to tcp://host:port; the host is a name, a number (IPv6 with or without
+ * brackets), an interface or `*`, and port 0 lets the system choose. `bound` receives the
  * endpoint with numbers, an IPv6 address in brackets. A port that another server has is a
  * failure.
  */
