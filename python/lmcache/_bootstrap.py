@@ -84,6 +84,7 @@ def close(index: int) -> None:
 def stop_subscribers() -> None:
     """The bus has stopped and no module is closed yet."""
     get_event_bus().shut_subscribers_down()
+    _units.stop()
     if host().REHEARSAL:
         _start_shared_context()
 

@@ -25,7 +25,7 @@ Results: BARE the value (None: still pending, where the operation has that), RES
 tuple, MAP a message, VOID None.
 """
 
-from typing import Any, Callable, Optional, TypedDict
+from typing import Any, Callable, Optional, TypedDict, Union
 
 # ---------------------------------------------------------------- part 1: _lmcache_host
 
@@ -86,7 +86,11 @@ def memory_usage() -> dict[str, int]: ...
 """capacity_bytes, used_bytes, staging_bytes, resident_objects, staging_objects,
 read_locked_objects"""
 def objects_present(keys: list[dict[str, Any]]) -> list[bool]: ...  # object_key messages
-def object_read(key: dict[str, Any]) -> Optional[bytes]: ...  # a copy; None: not in memory
+class HeldObject:
+    """The bytes of an object where they lie: a read-only buffer. It takes a read share of the
+    object, which is given back by release() or when nobody looks at it any more."""
+    def release(self) -> None: ...  # BufferError: a view of it exists
+def object_hold(key: dict[str, Any]) -> Optional[HeldObject]: ...  # None: not in memory
 def shm_pool() -> tuple[str, int]: ...  # ("", 0) when disabled
 def model_layouts(model_name: str, world_size: int) -> list[dict[str, Any]]: ...
 """One per object group: {"bytes", "window", "dims": list[int], "dtype": "bfloat16", "is_extra"};
@@ -132,7 +136,7 @@ class Envelope(TypedDict):
     method: str
     handler: Callable[[bytes], bytes]  # bound; called as handler(payload)
 
-class Description(TypedDict):  # one per class, or one per legacy factory
+class Description(TypedDict):  # one per class, or one per legacy factory until it was called
     name: str  # module_name or class __name__; letters, digits, '_'; made unique
     dependencies: list[str]  # names: of built-ins their class name, of Python classes `name`
     deferred: bool
@@ -148,6 +152,12 @@ class Built(TypedDict):
     # drop_instance_state
     liveness: Optional[tuple[Callable[..., Any], ...]]
 
+class MadeModule(Description, Built):
+    index: int  # for the functions below
+
+class Made(TypedDict):
+    made: list[MadeModule]
+
 # All on the main thread unless it says otherwise, GIL held.
 def setup() -> None: ...
 """First of all: sys.stdout and sys.stderr write whole lines to the log (INFO / ERROR, logger
@@ -157,9 +167,9 @@ def load(builtin_names: list[str], native_names: list[str]) -> list[Description]
 """Imports every dotted path of server_modules_json(), finds classes, checks dependencies (3.5:
 texts), cycles among Python classes, duplicate paths, legacy factories. Order: command line, then
 attribute name."""
-def create(index: int) -> Optional[Built]: ...
+def create(index: int) -> Union[Built, Made, None]: ...
 """Of load()'s list. None: not applicable. Validates what create() returned, annotations of its
-handlers, envelope metadata. A legacy factory's modules are one Built, their tables joined."""
+handlers, envelope metadata. Made: what a legacy factory made, each an entry of its own."""
 def register_zmq(index: int) -> None: ...  # calls register_zmq_services, if there is one
 def register_grpc(index: int) -> None: ...  # LATER
 def report_status(index: int) -> str: ...

@@ -129,7 +129,7 @@ class Loader:
         except (AttributeError, TypeError) as failure:
             raise StartError(str(failure)) from None
         name = self._unique(f"{spec.module_path}_{spec.factory_name}")
-        self.units.append(_units.FactoryUnit(factory, spec, name))
+        self.units.append(_units.FactoryUnit(factory, spec, name, self._unique))
 
     def _unique(self, name: str) -> str:
         """A name that the server can use: letters, digits and ``_``, and not taken."""
@@ -202,26 +202,8 @@ def declared_dependencies(cls: type) -> List[Any]:
     return declared
 
 
-def version_of(path: str) -> Optional[str]:
-    """``__version__`` of the module or of its package."""
-    for name in (path, path.partition(".")[0]):
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if isinstance(version, str) and version:
-            return version
-    return None
-
-
 def load(builtin_names: Sequence[str], native_names: Sequence[str]) -> List[Dict[str, Any]]:
     loader = Loader(builtin_names, native_names)
     loader.run(read_specs(host().server_modules_json()))
     _units.begin(loader.units)
-    return [
-        {
-            "name": unit.name,
-            "dependencies": unit.dependencies,
-            "deferred": unit.deferred,
-            "version": version_of(unit.spec.module_path),
-            "module_path": unit.spec.module_path,
-        }
-        for unit in loader.units
-    ]
+    return [_units.description_of(unit) for unit in loader.units]

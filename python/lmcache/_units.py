@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from lmcache import _builtins
 from lmcache._bridge import StartError, host
@@ -22,9 +24,11 @@ from lmcache.v1.multiprocess.engine_module import (
     ModuleBuildContext,
     is_engine_module,
     liveness_methods,
+    name_of,
 )
 from lmcache.v1.multiprocess.ext_server_module import (
     ExtServerModuleBuildContext,
+    ExtServerModuleComponents,
     ExtServerModuleSpec,
     call_registrars,
     components_of,
@@ -72,15 +76,15 @@ class BuildContext(ModuleBuildContext):
         if liveness_methods(module) is not None:
             self.add_liveness_target(module)
 
-    def drop_built(self, modules: Sequence[Any]) -> None:
-        """They are about to be closed."""
-        for name in [name for name, one in self._modules.items() if any(one is m for m in modules)]:
+    def drop_built(self, module: Any) -> None:
+        """It is about to be closed."""
+        for name in [name for name, one in self._modules.items() if one is module]:
             del self._modules[name]
-        self._targets[:] = [one for one in self._targets if not any(one is m for m in modules)]
+        self._targets[:] = [one for one in self._targets if one is not module]
 
 
 class Unit:
-    """One entry of the server's graph."""
+    """One entry of the server's graph: at most one module."""
 
     deferred = False
 
@@ -88,50 +92,46 @@ class Unit:
         self.spec = spec
         self.name = name
         self.dependencies: List[str] = []
-        self.modules: List[Any] = []
-        self.zmq_registrars: Sequence[Callable[[Any], Any]] = ()
+        self.module: Any = None
+        self.zmq_registrars: Sequence[Callable[[Any], Any]] = ()  # before the module's own
         self.grpc_registrars: Sequence[Callable[[Any], Any]] = ()
+        self.called: Sequence[Callable[[Any], Any]] = ()  # registrars of the whole factory
 
     def builder(self) -> str:
-        """What makes the modules, for texts."""
-        raise NotImplementedError
-
-    def build(self) -> None:
-        """Fills in ``modules``."""
+        """What makes the module, for texts."""
         raise NotImplementedError
 
     def create(self) -> Optional[Dict[str, Any]]:
-        self.build()
-        if not self.modules and not self.zmq_registrars:
-            return None
+        raise NotImplementedError
+
+    def take(self, module: Any) -> Dict[str, Any]:
+        """The module is this unit's; what the server needs to know of it."""
         try:
-            tables = [tables_of(module) for module in self.modules]
-            built = {
-                "instance": self.modules[0] if len(self.modules) == 1 else self,
-                "operations": joined_operations(tables),
-                "envelopes": joined_envelopes(tables),
-            }
+            operations, envelopes = tables_of(module)
         except (AttributeError, KeyError, TypeError, ValueError) as failure:
             raise StartError(str(failure)) from None
-        built["liveness"] = joined_liveness(self.modules)
-        for position, module in enumerate(self.modules):
-            _context.add_built(self.name if not position else f"{self.name}.{position}", module)
-        return built
+        self.module = module
+        _context.add_built(self.name, module)
+        return {
+            "instance": module,
+            "operations": operations,
+            "envelopes": envelopes,
+            "liveness": liveness_methods(module),
+        }
 
     def register_zmq(self, server: Any) -> None:
         for registrar in self.zmq_registrars:
             registrar(server)
-        for module in self.modules:
-            attribute = "register_zmq_services"
-            found = getattr(module, attribute, None)
-            if found is not None and not callable(found):
-                raise StartError(f"{type(module).__name__}.{attribute} must be callable")
-            call_registrars(attribute, module, server, self.zmq_registrars)
+        attribute = "register_zmq_services"
+        found = getattr(self.module, attribute, None)
+        if found is not None and not callable(found):
+            raise StartError(f"{type(self.module).__name__}.{attribute} must be callable")
+        call_registrars(attribute, self.module, server, self.called)
 
     def tell_about_grpc(self) -> None:
         """Services for a transport that this server does not have are not lost in silence."""
         attribute = "register_grpc_services"
-        if self.grpc_registrars or any(getattr(m, attribute, None) for m in self.modules):
+        if self.grpc_registrars or getattr(self.module, attribute, None) is not None:
             _logger.info(
                 "%s: %s() is not called: the transport of this server is zmq, and the gRPC "
                 "transport is not built yet",
@@ -140,28 +140,17 @@ class Unit:
             )
 
     def report_status(self) -> str:
-        merged: Dict[str, Any] = {}
-        for module in self.modules:
-            status = module.report_status()
-            if not isinstance(status, dict):
-                raise TypeError(
-                    f"report_status returned {type(status).__name__}, expected a dict"
-                )
-            merged.update(json_value(status, 0))
-        return json.dumps(merged)
+        if self.module is None:
+            return "{}"
+        status = self.module.report_status()
+        if not isinstance(status, dict):
+            raise TypeError(f"report_status returned {type(status).__name__}, expected a dict")
+        return json.dumps(json_value(status, 0))
 
     def close(self) -> None:
-        failures = []
-        _context.drop_built(self.modules)
-        for module in reversed(self.modules):
-            try:
-                module.close()
-            except BaseException as failure:
-                failures.append(failure)
-        for other in failures[1:]:
-            log_exception(other, f"close of a module of {self.name} failed")
-        if failures:
-            raise failures[0]
+        if self.module is not None:
+            _context.drop_built(self.module)
+            self.module.close()
 
 
 class ClassUnit(Unit):
@@ -175,39 +164,70 @@ class ClassUnit(Unit):
     def builder(self) -> str:
         return f"create() of server module {self.name}"
 
-    def build(self) -> None:
+    def create(self) -> Optional[Dict[str, Any]]:
         instance = self.cls.create(_context)  # type: ignore[attr-defined]
         if instance is None:
-            return
+            return None
         if not is_engine_module(instance):
             raise StartError(
                 f"server module {self.spec.module_path} class {self.cls.__name__} "
                 f"returned a non-EngineModule value: {instance!r}"
             )
-        self.modules = [instance]
+        with closed_on_failure([instance]):
+            return self.take(instance)
+
+
+class MadeUnit(Unit):
+    """A module that a factory made."""
 
 
 class FactoryUnit(Unit):
-    """A factory of the first two generations."""
+    """A factory of the first two generations. Its modules are entries of their own; it is one
+    itself only when it has registrars and no module."""
 
     def __init__(
-        self, factory: Callable[[Any], Any], spec: ExtServerModuleSpec, name: str
+        self,
+        factory: Callable[[Any], Any],
+        spec: ExtServerModuleSpec,
+        name: str,
+        unique: Callable[[str], str],
     ) -> None:
         super().__init__(spec, name)
         self.factory = factory
+        self.unique = unique
+        self.made: List[Any] = []
 
     def builder(self) -> str:
         return f"server module factory {self.spec.module_path}.{self.spec.factory_name}"
 
-    def build(self) -> None:
+    def create(self) -> Optional[Dict[str, Any]]:
+        found = self._call()
+        registrars = tuple(found.zmq_service_registrars)
+        self.made = list(found.modules)
+        units = [
+            MadeUnit(self.spec, self.unique(name_of(type(module)))) for module in found.modules
+        ]
+        first = units[0] if units else self
+        first.zmq_registrars = registrars
+        first.grpc_registrars = tuple(found.grpc_service_registrars)
+        for one in units:
+            one.called = registrars
+        if units:
+            with closed_on_failure(self.made):
+                return {"made": [add(one, module) for one, module in zip(units, self.made)]}
+        if not registrars and not first.grpc_registrars:
+            return None
+        return {"instance": self, "operations": [], "envelopes": [], "liveness": None}
+
+    def _call(self) -> ExtServerModuleComponents:
         before = [
             module
             for module in _context.built
             if isinstance(module, BuiltinModule) and not module.deferred
         ]
-        for unit in _all:
-            if isinstance(unit, FactoryUnit):
-                before.extend(unit.modules)
+        for one in _all:
+            if isinstance(one, FactoryUnit):
+                before.extend(one.made)
         result = self.factory(
             ExtServerModuleBuildContext(
                 _context.engine_context,
@@ -218,12 +238,50 @@ class FactoryUnit(Unit):
             )
         )
         try:
-            found = components_of(result, f"{self.spec.module_path}.{self.spec.factory_name}")
+            return components_of(result, f"{self.spec.module_path}.{self.spec.factory_name}")
         except TypeError as failure:
             raise StartError(str(failure)) from None
-        self.modules = list(found.modules)
-        self.zmq_registrars = tuple(found.zmq_service_registrars)
-        self.grpc_registrars = tuple(found.grpc_service_registrars)
+
+
+@contextlib.contextmanager
+def closed_on_failure(modules: Sequence[Any]) -> Iterator[None]:
+    """Modules that exist, but that the server will not have: nobody else closes them."""
+    try:
+        yield
+    except BaseException:
+        for module in reversed(modules):
+            _context.drop_built(module)
+            try:
+                module.close()
+            except BaseException as failure:
+                log_exception(failure, f"close() of a {type(module).__name__} failed")
+        raise
+
+
+def add(one: Unit, module: Any) -> Dict[str, Any]:
+    """A unit that was not there when the server listed them: its description and its tables."""
+    _all.append(one)
+    return {"index": len(_all) - 1, **description_of(one), **one.take(module)}
+
+
+def description_of(one: Unit) -> Dict[str, Any]:
+    """What the server knows of a unit before it is built."""
+    return {
+        "name": one.name,
+        "dependencies": one.dependencies,
+        "deferred": one.deferred,
+        "version": version_of(one.spec.module_path),
+        "module_path": one.spec.module_path,
+    }
+
+
+def version_of(path: str) -> Optional[str]:
+    """``__version__`` of the module or of its package."""
+    for name in (path, path.partition(".")[0]):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str) and version:
+            return version
+    return None
 
 
 # ---- tables ----
@@ -250,59 +308,6 @@ def inherited_from_server(handler: Any) -> bool:
     return function is not None and any(
         function in vars(cls).values() for cls in _builtins.CLASSES
     )
-
-
-def joined_operations(tables: Sequence[Any]) -> List[Dict[str, Any]]:
-    """The last module of a factory that handles an operation has it."""
-    found: Dict[str, Dict[str, Any]] = {}
-    for operations, _envelopes in tables:
-        for entry in operations:
-            found[entry["operation"]] = entry
-    return list(found.values())
-
-
-def joined_envelopes(tables: Sequence[Any]) -> List[Dict[str, Any]]:
-    found: Dict[str, Dict[str, Any]] = {}
-    for _operations, envelopes in tables:
-        for entry in envelopes:
-            if entry["method"] in found:
-                raise ValueError(f"duplicate server module method: {entry['method']}")
-            found[entry["method"]] = entry
-    return list(found.values())
-
-
-def joined_liveness(modules: Sequence[Any]) -> Optional[Tuple[Any, ...]]:
-    targets = [methods for methods in map(liveness_methods, modules) if methods is not None]
-    if len(targets) <= 1:
-        return targets[0] if targets else None
-
-    def touch(instance_id: int) -> None:
-        each([(target[0], (instance_id,)) for target in targets])
-
-    def reap(timeout_s: float, grace_s: float) -> List[int]:
-        lists = each([(target[1], (timeout_s, grace_s)) for target in targets])
-        return [instance_id for reaped in lists for instance_id in reaped or ()]
-
-    def count() -> int:
-        return sum(each([(target[2], ()) for target in targets]))
-
-    def drop(instance_id: int) -> None:
-        each([(target[3], (instance_id,)) for target in targets])
-
-    return touch, reap, count, drop
-
-
-def each(calls: Sequence[Tuple[Any, Tuple[Any, ...]]]) -> List[Any]:
-    """Makes all the calls, whichever of them fail; then the first failure is raised."""
-    results, failures = [], []
-    for function, arguments in calls:
-        try:
-            results.append(function(*arguments))
-        except Exception as failure:
-            failures.append(failure)
-    if failures:
-        raise failures[0]
-    return results
 
 
 def json_value(value: Any, depth: int) -> Any:
@@ -351,8 +356,15 @@ def begin(units: Sequence[Unit]) -> None:
 
 def storage_manager(configuration: Mapping[str, Any]) -> StorageManager:
     section: Any = configuration.get("storage_manager_config") or {}
-    memory = (section.get("l1_manager_config") or {}).get("memory_config") or {}
-    return StorageManager(memory.get("align_bytes", 4096))
+    l1 = section.get("l1_manager_config") or {}
+    memory = l1.get("memory_config") or {}
+    return StorageManager(memory.get("align_bytes", 4096), l1.get("read_ttl_seconds", 300.0))
+
+
+def stop() -> None:
+    """The event bus has stopped; modules are about to be closed."""
+    if _context.engine_context is not None:
+        _context.engine_context.storage_manager.end_prefetches()
 
 
 def unit(index: int) -> Unit:

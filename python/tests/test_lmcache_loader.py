@@ -395,17 +395,20 @@ def test_15_a_factory_brings_its_modules(package, serve):
     package("p15", LEGACY)
     _host, bootstrap, rows = load(serve, {"module_path": "p15", "config": {"x": 1}})
     assert rows[0]["name"] == "p15_build_server_modules" and rows[0]["dependencies"] == []
-    assert bootstrap.create(0)["operations"] == []
+    made = bootstrap.create(0)["made"]
+    assert [(one["index"], one["name"], one["operations"]) for one in made] == [(1, "M", []), (2, "M_2", [])]
     plugin = sys.modules["p15"]
     context = plugin.contexts[0]
     assert context.config == {"x": 1} and context.mp_config.chunk_size == 4
     assert [type(module).__name__ for module in context.modules] == ["LookupModule", "EngineDrivenTransferModule"]
-    bootstrap.register_zmq(0)
+    bootstrap.register_zmq(1)
+    bootstrap.register_zmq(2)
     assert plugin.served == ["explicit", "two"]
-    assert json.loads(bootstrap.report_status(0)) == {"last": "two", "one": 1, "two": 1}
+    assert json.loads(bootstrap.report_status(1)) == {"last": "one", "one": 1}
     build_ctx = sys.modules["lmcache._units"]._context
     assert len(build_ctx.built) == 4
-    bootstrap.close(0)
+    bootstrap.close(2)
+    bootstrap.close(1)
     assert plugin.closed == ["two", "one"] and build_ctx.module_names == ["EngineDrivenTransferModule", "LookupModule"]
 
 
@@ -462,7 +465,7 @@ def test_26_the_registrar_gets_a_zmq_context_and_adds_handlers(package, serve):
         bootstrap.create(index)
     bootstrap.register_zmq(0)
     zmq = pytest.importorskip("zmq")
-    instance = sys.modules["lmcache._units"].unit(0).modules[0]
+    instance = sys.modules["lmcache._units"].unit(0).module
     assert instance.ctx is zmq.Context.instance()
     assert host.calls[0][:2] == ("zmq", "noop") and host.calls[0][2][0] == "SYNC"
     assert host.calls[1][2][3] == 1 and host.pools == [(["clear"], 2, False)]

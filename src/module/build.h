@@ -9,6 +9,9 @@
 #include "module/composition.h"
 #include "module/context.h"
 
+/* A module that create() of another made beside, or in place of, its own. */
+typedef struct lmc_added_module lmc_added_module;
+
 struct lmc_build {
     lmc_composition *composition;
     const lmc_module_class *class; /* the one being built */
@@ -16,6 +19,16 @@ struct lmc_build {
     lmc_slice config;
     const lmc_json_value *json; /* of config; NULL until asked for */
     lmc_arena *arena;           /* lives as long as the composition */
+    lmc_added_module *added;    /* in the order in which they were added */
 };
+
+/*
+ * Inside create(), as its last step: one more module, which is built already, takes its place
+ * behind the one being built, if that is built, and those that were added before. It is closed
+ * like any other, also when the start fails from then on. The class is copied; its name, which
+ * is nobody else's, and its tables are borrowed.
+ */
+lmc_status lmc_build_add(lmc_build *build, const lmc_module_class *class, void *self,
+                         lmc_error *error);
 
 #endif

@@ -23,6 +23,13 @@ typedef struct built_module {
     lmc_owner owner;
 } built_module;
 
+struct lmc_added_module {
+    lmc_module_record record;
+    lmc_module_class class;
+    void *self;
+    lmc_added_module *next;
+};
+
 struct lmc_composition {
     lmc_composition_options options;
     lmc_module_class *classes; /* in our size; what a smaller one lacks is zero */
@@ -30,7 +37,8 @@ struct lmc_composition {
     lmc_module_record *records; /* by class */
     lmc_arena arena;            /* what modules asked of their configuration */
     built_module *built;        /* in construction order */
-    size_t built_count;
+    size_t built_count, built_room;
+    lmc_added_module *added; /* latest first */
     lmc_router *router;
     lmc_status_collector *status;
     lmc_closing *closings;
@@ -114,6 +122,39 @@ static lmc_slice config_of(const lmc_composition *c, const char *class_name) {
     return config.data != NULL ? config : lmc_text("{}");
 }
 
+/* ---- modules that others made ---- */
+
+/* Room for one more, also of what closing them takes. */
+static bool make_room(lmc_composition *c) {
+    size_t room = c->built_room + 1;
+    built_module *built = realloc(c->built, room * sizeof *built);
+    if (built != NULL)
+        c->built = built;
+    lmc_closing *closings = realloc(c->closings, room * sizeof *closings);
+    if (closings != NULL)
+        c->closings = closings;
+    if (built == NULL || closings == NULL)
+        return false;
+    c->built_room = room;
+    return true;
+}
+
+lmc_status lmc_build_add(lmc_build *build, const lmc_module_class *class, void *self,
+                         lmc_error *error) {
+    lmc_added_module *added = calloc(1, sizeof *added);
+    lmc_added_module **end = &build->added;
+    if (added == NULL || !make_room(build->composition)) {
+        free(added);
+        return lmc_error_set(error, LMC_NO_MEMORY, "%s: no memory for a module", class->name);
+    }
+    added->class = *class;
+    added->self = self;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = added;
+    return LMC_OK;
+}
+
 static int64_t close_limit(const lmc_composition *c) {
     return c->options.close_limit_ns > 0 ? c->options.close_limit_ns : LMC_CLOSE_LIMIT_NS;
 }
@@ -138,6 +179,31 @@ static lmc_status explain(const lmc_module_class *class, const char *hook, lmc_s
     return lmc_error_set(error, status, "%s: %s", class->name, cause->text);
 }
 
+/* Those that the module made take their places; `status` not LMC_OK: only to be closed. */
+static lmc_status adopt_added(lmc_composition *c, lmc_added_module *added, lmc_status status,
+                              lmc_error *error) {
+    while (added != NULL) {
+        lmc_added_module *next = added->next;
+        lmc_module_record_init(&added->record, added->class.name, true, c->options.context);
+        built_module module = {.options = &c->options,
+                               .class = added->class,
+                               .self = added->self,
+                               .own = &added->record.own,
+                               .owner = {.name = added->class.name,
+                                         .self = added->self,
+                                         .outside = true,
+                                         .account = &added->record.own.account}};
+        if (status == LMC_OK)
+            status = adopt(c, &module, error);
+        else
+            c->built[c->built_count++] = module;
+        added->next = c->added;
+        c->added = added;
+        added = next;
+    }
+    return status;
+}
+
 static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) {
     const lmc_module_class *class = &c->classes[index];
     lmc_module_record *record = &c->records[index];
@@ -154,11 +220,12 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
     lmc_status status = class->create(&build, &self, &cause);
     if (status != LMC_OK) {
         forget(c, &record->own);
-        if (status != LMC_DECLINED)
-            return explain(class, "create", status, &cause, error);
-        LMC_DEBUG("%s is not loaded%s%s", class->name, cause.text[0] != '\0' ? ": " : "",
-                  cause.text);
-        return LMC_OK;
+        status =
+            status == LMC_DECLINED ? LMC_OK : explain(class, "create", status, &cause, error);
+        if (status == LMC_OK && build.added == NULL)
+            LMC_DEBUG("%s is not loaded%s%s", class->name, cause.text[0] != '\0' ? ": " : "",
+                      cause.text);
+        return adopt_added(c, build.added, status, error);
     }
     if (self == NULL)
         self = &c->classes[index]; /* a module without state; NULL means not built */
@@ -170,7 +237,8 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
                                      .self = self,
                                      .outside = outside,
                                      .account = &record->own.account}};
-    return adopt(c, &module, error);
+    status = adopt(c, &module, error);
+    return adopt_added(c, build.added, status, error);
 }
 
 static void log_composition(const lmc_composition *c) {
@@ -221,6 +289,7 @@ static lmc_status report_modules(void *self, lmc_writer *writer) {
 
 static bool allocate(lmc_composition *c) {
     size_t room = c->options.class_count > 0 ? c->options.class_count : 1;
+    c->built_room = room;
     int64_t budget = c->options.status_budget_ns;
     c->classes = calloc(room, sizeof *c->classes);
     c->order = calloc(room, sizeof *c->order);
@@ -369,19 +438,35 @@ bool lmc_composition_close(lmc_composition *composition) {
 }
 
 /* What calls that were never completed are charged to: their handlers may still do so. */
-static lmc_module_record *left_behind;
+static struct {
+    lmc_module_record *records;
+    lmc_added_module *added;
+} left_behind;
 
-static void free_records(lmc_composition *c) {
+static bool has_calls(const lmc_composition *c) {
     bool in_flight = false;
     for (size_t i = 0; c->records != NULL && i < c->options.class_count; i++)
         in_flight |= atomic_load(&c->records[i].own.account.in_flight) > 0;
-    if (in_flight) {
-        left_behind = c->records;
+    for (lmc_added_module *at = c->added; at != NULL; at = at->next)
+        in_flight |= atomic_load(&at->record.own.account.in_flight) > 0;
+    return in_flight;
+}
+
+static void free_records(lmc_composition *c) {
+    if (has_calls(c)) {
+        left_behind.records = c->records;
+        left_behind.added = c->added;
         return;
     }
     for (size_t i = 0; c->records != NULL && i < c->options.class_count; i++)
         lmc_module_record_fini(&c->records[i]);
     free(c->records);
+    while (c->added != NULL) {
+        lmc_added_module *next = c->added->next;
+        lmc_module_record_fini(&c->added->record);
+        free(c->added);
+        c->added = next;
+    }
 }
 
 void lmc_composition_destroy(lmc_composition *composition) {

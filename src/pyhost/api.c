@@ -39,7 +39,7 @@ PyObject *lmc_py_make_host_module(void) {
     PyObject *module = PyModule_Create(&definition);
     lmc_py_start_error = PyErr_NewException(HOST_MODULE ".StartError", PyExc_Exception, NULL);
     if (module == NULL || lmc_py_start_error == NULL || !add_functions(module) ||
-        !add_arguments(module) ||
+        !add_arguments(module) || !lmc_py_add_object_type(module) ||
         PyModule_AddObjectRef(module, "StartError", lmc_py_start_error) < 0 ||
         PyModule_AddStringConstant(module, "VERSION", LMC_VERSION) < 0 ||
         PyModule_AddObjectRef(module, "REHEARSAL",

@@ -216,36 +216,18 @@ static PyObject *memory_usage(PyObject *module, PyObject *none) {
                          (unsigned long long)report.read_locked_count);
 }
 
-/* What the object at the key is, as `read` makes it; None when it is not in memory. */
-static PyObject *with_object(PyObject *value,
-                             PyObject *(*read)(lmc_l1 *l1, lmc_object_ref ref)) {
+/* The object at a key, held; None when it is not in memory. */
+static PyObject *object_hold(PyObject *module, PyObject *value) {
     lmc_cache *core = cache();
     lmc_object_key key;
-    lmc_object_ref ref;
     lmc_arena arena;
     PyObject *result = NULL;
+    (void)module;
     lmc_arena_init(&arena, 0);
-    if (core != NULL && lmc_py_to_object_key(value, &arena, &key)) {
-        if (lmc_py_server->lmc_cache_hold(core, &key, &ref) == LMC_OK) {
-            result = read(lmc_py_server->lmc_cache_l1(core), ref);
-            lmc_py_server->lmc_cache_let_go(core, ref);
-        } else {
-            result = Py_NewRef(Py_None);
-        }
-    }
+    if (core != NULL && lmc_py_to_object_key(value, &arena, &key))
+        result = lmc_py_hold(core, &key);
     lmc_arena_fini(&arena);
     return result;
-}
-
-static PyObject *say_present(lmc_l1 *l1, lmc_object_ref ref) {
-    (void)l1;
-    (void)ref;
-    return Py_NewRef(Py_True);
-}
-
-static PyObject *copy_object(lmc_l1 *l1, lmc_object_ref ref) {
-    return PyBytes_FromStringAndSize(lmc_py_server->lmc_l1_data(l1, ref),
-                                     (Py_ssize_t)lmc_py_server->lmc_l1_size(l1, ref));
 }
 
 static PyObject *objects_present(PyObject *module, PyObject *keys) {
@@ -253,18 +235,13 @@ static PyObject *objects_present(PyObject *module, PyObject *keys) {
     PyObject *fast = PySequence_Fast(keys, "keys must be a list");
     PyObject *list = fast != NULL ? PyList_New(0) : NULL;
     for (Py_ssize_t i = 0; list != NULL && i < PySequence_Fast_GET_SIZE(fast); i++) {
-        PyObject *found = with_object(PySequence_Fast_GET_ITEM(fast, i), say_present);
+        PyObject *found = object_hold(NULL, PySequence_Fast_GET_ITEM(fast, i));
         if (found == NULL || PyList_Append(list, found == Py_None ? Py_False : Py_True) < 0)
             Py_CLEAR(list);
         Py_XDECREF(found);
     }
     Py_XDECREF(fast);
     return list;
-}
-
-static PyObject *object_read(PyObject *module, PyObject *key) {
-    (void)module;
-    return with_object(key, copy_object);
 }
 
 static PyObject *shm_pool(PyObject *module, PyObject *none) {
@@ -325,7 +302,7 @@ PyMethodDef lmc_py_cache_functions[] = {
     {"memcheck", memcheck, METH_NOARGS, NULL},
     {"memory_usage", memory_usage, METH_NOARGS, NULL},
     {"objects_present", objects_present, METH_O, NULL},
-    {"object_read", object_read, METH_O, NULL},
+    {"object_hold", object_hold, METH_O, NULL},
     {"shm_pool", shm_pool, METH_NOARGS, NULL},
     {"model_layouts", model_layouts, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "config/json_value.h"
 #include "dispatch/inner_call.h"
+#include "module/build.h"
 #include "module/composition.h"
 #include "module/context.h"
 #include "module/status_writer.h"
@@ -41,6 +42,7 @@
     F(lmc_registry_find)                \
     F(lmc_composition_each)             \
     F(lmc_liveness_add)                 \
+    F(lmc_build_add)                    \
     F(lmc_zmq_server_add_handler)       \
     F(lmc_zmq_server_add_normal_pool)   \
     F(lmc_zmq_server_add_affinity_pool) \

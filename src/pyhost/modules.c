@@ -52,6 +52,87 @@ static int get_bool(PyObject *dict, const char *name) {
     return value != NULL ? PyObject_IsTrue(value) : -1;
 }
 
+static lmc_status create(lmc_build *lent, void **self, lmc_error *error);
+static void close_module(void *self);
+static lmc_status register_zmq(void *self, lmc_zmq_server *server, lmc_error *error);
+
+/* ---- classes ---- */
+
+static bool is_class_name(const char *name) {
+    bool good = *name != '\0';
+    for (; *name != '\0'; name++)
+        good = good && (isalnum((unsigned char)*name) || *name == '_');
+    return good;
+}
+
+static bool take_depends(lmc_py_module *module, PyObject *row) {
+    PyObject *names = get(row, "dependencies");
+    PyObject *fast = names != NULL ? PySequence_Fast(names, "dependencies is no list") : NULL;
+    Py_ssize_t count = fast != NULL ? PySequence_Fast_GET_SIZE(fast) : 0;
+    module->depends = calloc((size_t)count + 1, sizeof *module->depends);
+    bool taken = fast != NULL && module->depends != NULL;
+    for (Py_ssize_t i = 0; taken && i < count; i++) {
+        const char *name = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(fast, i));
+        module->depends[i] = name != NULL ? strdup(name) : NULL;
+        taken = module->depends[i] != NULL;
+    }
+    Py_XDECREF(fast);
+    return taken;
+}
+
+static void fill_class(lmc_py_module *module, bool deferred) {
+    snprintf(module->logger, sizeof module->logger, "lmcache.module.%.100s", module->name);
+    module->class = (lmc_module_class){
+        .size = sizeof module->class,
+        .flags = deferred ? LMC_MODULE_DEFERRED : 0,
+        .name = module->name,
+        .version = module->version,
+        .depends = (const char *const *)module->depends,
+        .create = create,
+        .close = close_module,
+        .report_status = lmc_py_report_status,
+        .operations = module->operations,
+        .envelopes = module->envelopes,
+        .register_zmq = register_zmq,
+    };
+}
+
+static bool describe(lmc_py_module *module, PyObject *row) {
+    module->name = get_text(row, "name");
+    module->module_path = get_text(row, "module_path");
+    module->version = get_text(row, "version");
+    int deferred = get_bool(row, "deferred");
+    module->envelopes = calloc(LMC_PY_METHODS_MAX + 1, sizeof *module->envelopes);
+    if (PyErr_Occurred() || !take_depends(module, row))
+        return false;
+    if (module->name == NULL || module->module_path == NULL || module->envelopes == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    if (!is_class_name(module->name)) {
+        PyErr_Format(PyExc_ValueError, "'%s' is no name for a server module", module->name);
+        return false;
+    }
+    fill_class(module, deferred > 0);
+    return true;
+}
+
+/* One more, without anything in it yet; NULL with an exception. */
+static lmc_py_module *add_module(size_t index) {
+    lmc_py_module **grown = realloc(modules, (module_count + 1) * sizeof(lmc_py_module *));
+    lmc_py_module *added = calloc(1, sizeof *added);
+    if (grown != NULL)
+        modules = grown;
+    if (grown == NULL || added == NULL) {
+        free(added);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    added->index = index;
+    modules[module_count++] = added;
+    return added;
+}
+
 /* ---- build ---- */
 
 static lmc_py_module *find_module(const char *name) {
@@ -158,13 +239,41 @@ static bool take_built(lmc_py_module *module, PyObject *built, bool *target) {
     return true;
 }
 
-static lmc_status build(lmc_py_module *module, bool *target, lmc_error *error) {
+/* A module that the factory made: an entry of its own, which it is not in load()'s list. */
+static lmc_status add_made(lmc_build *lent, PyObject *row, lmc_error *error) {
+    PyObject *index = get(row, "index");
+    bool target = false;
+    lmc_py_module *made = index != NULL ? add_module(PyLong_AsSize_t(index)) : NULL;
+    if (made == NULL || PyErr_Occurred() || !describe(made, row) ||
+        !take_built(made, row, &target))
+        return lmc_py_fail(error, "");
+    if (target)
+        made->class.liveness = &lmc_py_liveness;
+    return lmc_py_server->lmc_build_add(lent, &made->class, made, error);
+}
+
+static lmc_status add_all_made(lmc_build *lent, PyObject *rows, lmc_error *error) {
+    PyObject *fast = PySequence_Fast(rows, "made is no list");
+    lmc_status status = fast != NULL ? LMC_DECLINED : lmc_py_fail(error, "");
+    for (Py_ssize_t i = 0; status == LMC_DECLINED && i < PySequence_Fast_GET_SIZE(fast); i++)
+        if (add_made(lent, PySequence_Fast_GET_ITEM(fast, i), error) != LMC_OK)
+            status = LMC_FAILED;
+    Py_XDECREF(fast);
+    return status;
+}
+
+static lmc_status build(lmc_build *lent, lmc_py_module *module, bool *target,
+                        lmc_error *error) {
     lmc_py_current = module;
     PyObject *built = lmc_py_ask("create", module);
     lmc_py_current = NULL;
+    PyObject *made =
+        built != NULL && PyDict_Check(built) ? PyDict_GetItemString(built, "made") : NULL;
     lmc_status status = LMC_OK;
     if (built == Py_None)
         status = LMC_DECLINED;
+    else if (made != NULL)
+        status = add_all_made(lent, made, error);
     else if (built == NULL || !take_built(module, built, target))
         status = lmc_py_fail(error, "");
     Py_XDECREF(built);
@@ -178,7 +287,7 @@ static lmc_status create(lmc_build *lent, void **self, lmc_error *error) {
         return lmc_error_set(error, LMC_CLOSED, "the Python interpreter has ended");
     lmc_py_keep_signals();
     lmc_py_note_built(lent->composition);
-    lmc_status status = build(module, &target, error);
+    lmc_status status = build(lent, module, &target, error);
     lmc_py_restore_signals(module->name);
     lmc_py_leave();
     *self = module;
@@ -246,87 +355,17 @@ static void close_module(void *self) {
     lmc_py_leave();
 }
 
-/* ---- classes ---- */
-
-static bool is_class_name(const char *name) {
-    bool good = *name != '\0';
-    for (; *name != '\0'; name++)
-        good = good && (isalnum((unsigned char)*name) || *name == '_');
-    return good;
-}
-
-static bool take_depends(lmc_py_module *module, PyObject *row) {
-    PyObject *names = get(row, "dependencies");
-    PyObject *fast = names != NULL ? PySequence_Fast(names, "dependencies is no list") : NULL;
-    Py_ssize_t count = fast != NULL ? PySequence_Fast_GET_SIZE(fast) : 0;
-    module->depends = calloc((size_t)count + 1, sizeof *module->depends);
-    bool taken = fast != NULL && module->depends != NULL;
-    for (Py_ssize_t i = 0; taken && i < count; i++) {
-        const char *name = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(fast, i));
-        module->depends[i] = name != NULL ? strdup(name) : NULL;
-        taken = module->depends[i] != NULL;
-    }
-    Py_XDECREF(fast);
-    return taken;
-}
-
-static void fill_class(lmc_py_module *module, bool deferred) {
-    snprintf(module->logger, sizeof module->logger, "lmcache.module.%.100s", module->name);
-    module->class = (lmc_module_class){
-        .size = sizeof module->class,
-        .flags = deferred ? LMC_MODULE_DEFERRED : 0,
-        .name = module->name,
-        .version = module->version,
-        .depends = (const char *const *)module->depends,
-        .create = create,
-        .close = close_module,
-        .report_status = lmc_py_report_status,
-        .operations = module->operations,
-        .envelopes = module->envelopes,
-        .register_zmq = register_zmq,
-    };
-}
-
-static bool describe(lmc_py_module *module, PyObject *row) {
-    module->name = get_text(row, "name");
-    module->module_path = get_text(row, "module_path");
-    module->version = get_text(row, "version");
-    int deferred = get_bool(row, "deferred");
-    module->envelopes = calloc(LMC_PY_METHODS_MAX + 1, sizeof *module->envelopes);
-    if (PyErr_Occurred() || !take_depends(module, row))
-        return false;
-    if (module->name == NULL || module->module_path == NULL || module->envelopes == NULL) {
-        PyErr_NoMemory();
-        return false;
-    }
-    if (!is_class_name(module->name)) {
-        PyErr_Format(PyExc_ValueError, "'%s' is no name for a server module", module->name);
-        return false;
-    }
-    fill_class(module, deferred > 0);
-    return true;
-}
+/* ---- load ---- */
 
 static bool take_rows(PyObject *rows) {
     PyObject *fast = PySequence_Fast(rows, "lmcache._bootstrap.load() gave no list");
-    if (fast == NULL)
-        return false;
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
-    bool taken = true;
-    modules = calloc((size_t)count + 1, sizeof *modules);
-    for (Py_ssize_t i = 0; taken && modules != NULL && i < count; i++) {
-        lmc_py_module *module = calloc(1, sizeof *module);
-        taken = module != NULL;
-        if (!taken)
-            break;
-        module->index = (size_t)i;
-        modules[module_count++] = module;
-        taken = describe(module, PySequence_Fast_GET_ITEM(fast, i));
+    bool taken = fast != NULL;
+    for (Py_ssize_t i = 0; taken && i < PySequence_Fast_GET_SIZE(fast); i++) {
+        lmc_py_module *module = add_module((size_t)i);
+        taken = module != NULL && describe(module, PySequence_Fast_GET_ITEM(fast, i));
     }
-    Py_DECREF(fast);
-    if (!taken && !PyErr_Occurred())
-        PyErr_NoMemory();
-    return taken && modules != NULL;
+    Py_XDECREF(fast);
+    return taken;
 }
 
 static PyObject *class_names(size_t from, size_t to) {

@@ -162,6 +162,10 @@ PyObject *lmc_py_make_host_module(void); /* PyInit function */
 extern PyMethodDef lmc_py_log_functions[], lmc_py_schema_functions[], lmc_py_cache_functions[],
     lmc_py_event_functions[], lmc_py_metric_functions[], lmc_py_call_functions[],
     lmc_py_registrar_functions[];
+/* The bytes of an object where they lie, or None; api_objects.c. */
+PyObject *lmc_py_hold(lmc_cache *cache, const lmc_object_key *key);
+bool lmc_py_add_object_type(PyObject *module);
+void lmc_py_forget_objects(void); /* the cache is gone; GIL, or no Python any more */
 /* The bus that they are subscribed to is gone. `alive`: the GIL is held, else Python has ended.
  */
 void lmc_py_forget_subscribers(bool alive);

@@ -160,6 +160,7 @@ static void release(void) {
     bool entered = running && lmc_py_enter();
     lmc_py_forget_callees();
     lmc_py_forget_subscribers(entered);
+    lmc_py_forget_objects();
     if (entered)
         lmc_py_leave();
     lmc_py_drop_classes();

@@ -2,11 +2,8 @@
 
 import json
 import re
-import subprocess
 
-import msgpack
 import pytest
-import zmq
 
 from house import ROOT, chunk_payload, end, free_ports, lookup_key, poll_until, run_cli
 from python_house import Plugins, envelope, flags, needs_host, spec
@@ -429,7 +426,9 @@ CONTEXT = """
                 "memcheck": storage.memcheck(),
                 "present": storage.contains([key]),
                 "bytes": [None if one is None else one.hex() for one in storage.unsafe_read([key])],
-                "prefetched": storage.query_prefetch_status(handle),
+                "prefetched": [storage.query_prefetch_status(handle), storage.query_prefetch_lookup_hits(handle)],
+                "locked": storage.memory_usage()["read_locked_objects"],
+                "released": [storage.finish_read_prefetched(handle.keys), storage.memory_usage()["read_locked_objects"]][1],
                 "capacity": storage.l1_memory_desc.size,
                 "shapes": None if layout is None else [list(s) for s in layout.shapes],
                 "dtypes": None if layout is None else layout.dtypes,
@@ -461,10 +460,11 @@ def test_the_context_of_a_module_is_the_servers(serve, plugins):
     assert "a2981a4d792b45f791d784bfd025148836ce3032f546cc490ef9fb7db9e639de" == empty["hashes"][0]
     assert empty["hashes"][0] in json.dumps(golden) and len(empty["hashes"]) == 3
     assert empty["late"] == empty["hashes"][1:] and empty["session"] is True
+    assert empty["prefetched"] == [0, 0] and empty["locked"] == 0
     assert empty["present"] == [False] and empty["bytes"] == [None] and empty["known"] == []
     assert worker.store(key, [chunk])
     full = ask()
-    assert full["present"] == [True] and full["prefetched"] == 1 and full["bytes"] == [chunk.hex()]
+    assert full["present"] == [True] and full["prefetched"] == [1, 1] and (full["locked"], full["released"]) == (1, 0) and full["bytes"] == [chunk.hex()]
     assert full["known"] == full["hashes"][:1] and full["sessions"] == 1
     assert full["healthy"] is True and full["memcheck"] is True and full["pool"] == ""
     assert full["capacity"] == 1 << 26 and full["dtypes"] == ["torch.float16"]
@@ -536,96 +536,65 @@ def test_40_events_reach_subscribers_past_one_that_raises(serve, plugins):
     assert log.index("subscriber shut down") < log.index("events closed")
 
 
-# ---- the design document's example ----
-
-SEED = """
-    from my_package import wire
-
-    class EchoRequest(wire.Struct):
-        text: str
-
-
-    class EchoResponse(wire.Struct):
-        text: str
-
-
-    class MyZmqEchoService:
-        def __init__(self, context, bind_url):
-            self._context, self._url = context, bind_url
-
-        def start(self):
-            import threading
-            import zmq
-            self._socket = self._context.socket(zmq.REP)
-            self._socket.bind(self._url)
-            self._stopping = threading.Event()
-            self._thread = threading.Thread(target=self._run)
-            self._thread.start()
-
-        def _run(self):
-            while not self._stopping.is_set():
-                if self._socket.poll(20):
-                    self._socket.send(self._socket.recv())
-
-        def stop(self):
-            self._stopping.set()
-            self._thread.join()
-            self._socket.close()
-
-
-    class MyServerModule(Base):
-        @server_module_handler("my_package.echo")
-        def echo(self, payload: bytes) -> bytes:
-            request = wire.decode(payload, type=EchoRequest)
-            return wire.encode(EchoResponse(text=request.text))
-
-        def register_zmq_services(self, server) -> None:
-            self.echo_service = MyZmqEchoService(
-                context=server.ctx,
-                bind_url=self.config["bind_url"],
-            )
-            self.echo_service.start()
-
-        def close(self):
-            self.echo_service.stop()
+STORAGE = """
+    import gc, json, time
+    from lmcache.v1.distributed.api import ObjectKey, PrefetchRequestSpec
+    class Reads(Base):
+        def keys(self, count=3):
+            hashes = self.context.token_hasher.compute_chunk_hashes(list(range(4 * count)))
+            return [ObjectKey(one, "m", ObjectKey.compute_kv_rank(1, 0)) for one in hashes]
+        def locked(self):
+            return self.context.storage_manager.memory_usage()["read_locked_objects"]
+        @server_module_handler("reads.views")
+        def views(self, payload: bytes) -> bytes:
+            storage = self.context.storage_manager
+            first, second, missing = storage.unsafe_read(self.keys())
+            seen = [type(first).__name__, first.readonly, first.nbytes, bytes(second).hex(), missing, self.locked()]
+            storage.clear(force=False)
+            seen.append(bytes(first) != b"" and storage.contains(self.keys()))
+            storage.clear(force=True)
+            seen += [bytes(second).hex() == seen[3], storage.contains(self.keys()), storage.memcheck()]
+            first.release()
+            del first, second
+            gc.collect()
+            return json.dumps([*seen, self.locked()]).encode()
+        @server_module_handler("reads.prefetch")
+        def prefetch(self, payload: bytes) -> bytes:
+            storage = self.context.storage_manager
+            one = storage.submit_prefetch_task(PrefetchRequestSpec([[key] for key in self.keys()], "r"))
+            two = storage.submit_prefetch_task(self.keys())
+            seen = [one.request_id, storage.query_prefetch_status(one), storage.query_prefetch_status(two), self.locked()]
+            storage.clear(force=False)
+            seen.append(storage.contains(self.keys()))
+            storage.finish_read_prefetched(self.keys())
+            seen.append(self.locked())
+            storage.finish_read_prefetched(self.keys(), 5)
+            seen.append(self.locked())
+            storage.finish_read_prefetched(self.keys())
+            self.left = storage.submit_prefetch_task(self.keys(1))
+            return json.dumps([*seen, self.locked()]).encode()
 """
-WIRE = {
-    "msgspec": "from msgspec import Struct\nfrom msgspec.msgpack import decode, encode\n",
-    "msgpack": """
-import msgpack
-class Struct:
-    def __init__(self, **members): self.__dict__.update(members)
-def decode(payload, type): return type(**msgpack.unpackb(payload))
-def encode(value): return msgpack.packb(vars(value))
-""",
-}
 
 
-@pytest.mark.parametrize("library", ["msgspec", "msgpack"])
-def test_the_example_of_the_design_document_runs_as_written(serve, plugins, library):
-    if subprocess.run(["/usr/bin/python3", "-c", f"import {library}"], capture_output=True).returncode:
-        pytest.skip(f"{library} is not installed")
-    (plugins.folder / "my_package").mkdir()
-    (plugins.folder / "my_package" / "__init__.py").write_text("")
-    (plugins.folder / "my_package" / "wire.py").write_text(WIRE[library])
-    plugins.write("my_package/server_module", SEED)
-    url = f"tcp://127.0.0.1:{free_ports(1)[0]}"
-    one = serve(spec("my_package.server_module", {"mode": "shadow", "bind_url": url}))
+def test_objects_are_read_where_they_lie_and_prefetched_ones_stay(serve, plugins):
+    plugins.write("reads", STORAGE)
+    one = serve("reads", more=["--l1-read-ttl-seconds", "1"])
     client = one.client()
+    worker = one.worker(client)
+    chunks = [chunk_payload(("reads", i), worker.chunk_bytes) for i in range(2)]
 
-    from lmcache.v1.multiprocess.protocols.server_module import (
-        ServerModuleCallRequest,
-    )
+    def ask(method):
+        success, payload, error = envelope(client, method)
+        assert success, error
+        return json.loads(payload)
 
-    payload = msgpack.packb({"text": "hello"})
-    response = client.server_module_call(
-        ServerModuleCallRequest(method="my_package.echo", payload=payload)
-    ).result(timeout=5)
-    if not response.success:
-        raise RuntimeError(response.error)
-    assert msgpack.unpackb(response.payload) == {"text": "hello"}
-    with zmq.Context() as context, context.socket(zmq.REQ) as asking:
-        asking.setsockopt(zmq.LINGER, 0)
-        asking.connect(url)
-        asking.send(b"x")
-        assert asking.poll(10000) and asking.recv() == b"x"
+    key = worker.key(list(range(8)), request_id="r")
+    assert worker.store(key, chunks)
+    assert ask("reads.views") == [
+        "memoryview", True, worker.chunk_bytes, chunks[1].hex(), None, 2, [True, True, False], True, [False] * 3, True, 0,
+    ]  # fmt: skip
+    assert worker.store(key, chunks)
+    assert ask("reads.prefetch") == ["r", 2, 2, 2, [True, True, False], 2, 0, 1]
+    poll_until(lambda: one.l1()["read_locked_count"] == 0, "the end of the lock that nobody ended")
+    end(client, "r")
+    worker.unregister()

@@ -1,7 +1,6 @@
 """Server modules in Python that do what they should not: each line says the exact message, and the
 server lives, or fails to start, as specified."""
 
-import json
 import os
 import re
 import time
@@ -364,29 +363,6 @@ def test_an_executor_that_was_left_running_ends(host, packages, raw):
     one = host(packages.one_class(body, create=create))
     answer(raw(one), "probe.submit")
     one.judge()
-
-
-@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the sanitizer keeps freed memory")
-def test_many_calls_leave_nothing_behind(host, packages, raw):
-    what = "return payload"
-    one = host(packages.one_class(CALLS.format(what) + STILL))
-    client = one.client()
-    request = {"method": "probe.do", "payload": b"x" * 1000}
-
-    def calls(count):
-        for _ in range(count // 500):
-            for future in [client.call("server_module_call", request) for _ in range(500)]:
-                future.result(30)
-
-    def resident():
-        with open(f"/proc/{one.process.pid}/statm") as statm:
-            return int(statm.read().split()[1]) * 4096
-
-    calls(10000)
-    before = resident()
-    calls(20000)
-    assert resident() - before < 4 << 20
-    assert json.dumps(one.status()["server_modules"]["Probe"]["calls"]) == "30000"
 
 
 def test_the_environment_of_children_is_unchanged(host, packages, raw):

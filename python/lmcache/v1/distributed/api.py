@@ -76,11 +76,12 @@ class PrefetchRequestSpec:
 
 @dataclass
 class PrefetchHandle:
-    """Names a prefetch that was submitted."""
+    """Names a prefetch that was submitted. ``hits``: objects found, from the first on."""
 
     request_id: str
     keys: List[ObjectKey] = field(default_factory=list)
     submitted: float = 0.0
+    hits: int = 0
 
 
 def ipc_key_to_object_keys(

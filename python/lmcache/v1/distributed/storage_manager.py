@@ -3,15 +3,68 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from lmcache._bridge import host
 from lmcache._installed import names_of
 from lmcache.v1.distributed.api import ObjectKey, PrefetchHandle, PrefetchRequestSpec
 
 __all__ = ["L1MemoryDesc", "StorageManager"]
+
+
+class PrefetchLocks:
+    """Objects that are held until somebody has read them, or no longer than the TTL."""
+
+    def __init__(self, ttl_seconds: float) -> None:
+        self._ttl = ttl_seconds
+        self._lock = threading.Lock()
+        self._held: Dict[ObjectKey, List[Tuple[float, Any]]] = {}  # oldest first
+        self._timer: Optional[threading.Timer] = None
+
+    def add(self, found: Sequence[Tuple[ObjectKey, Any]]) -> None:
+        until = time.monotonic() + self._ttl
+        with self._lock:
+            for key, held in found:
+                self._held.setdefault(key, []).append((until, held))
+            self._watch()
+
+    def end(self, keys: Sequence[ObjectKey], count: int) -> None:
+        with self._lock:
+            for key in keys:
+                locks = self._held.get(key, [])
+                del locks[:count]
+                if not locks:
+                    self._held.pop(key, None)
+
+    def end_all(self) -> None:
+        with self._lock:
+            self._held.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _watch(self) -> None:
+        """Wakes up when the next lock has had its time."""
+        if self._timer is not None or not self._held:
+            return
+        first = min(locks[0][0] for locks in self._held.values())
+        self._timer = threading.Timer(max(0.01, first - time.monotonic()), self._expire)
+        self._timer.daemon = True
+        self._timer.name = "lmcache prefetch locks"
+        self._timer.start()
+
+    def _expire(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            for key, locks in list(self._held.items()):
+                locks[:] = [lock for lock in locks if lock[0] > now]
+                if not locks:
+                    del self._held[key]
+            self._timer = None
+            self._watch()
 
 
 @dataclass(frozen=True)
@@ -27,9 +80,10 @@ class L1MemoryDesc:
 class StorageManager:
     """Calls into the server's storage. Any thread; nothing here waits for other requests."""
 
-    def __init__(self, align_bytes: int = 4096) -> None:
+    def __init__(self, align_bytes: int = 4096, read_ttl_seconds: float = 300.0) -> None:
         self._align_bytes = align_bytes
         self._listeners: List[Any] = []
+        self._locks = PrefetchLocks(read_ttl_seconds)
 
     def report_status(self) -> Dict[str, Any]:
         """The object ``storage_manager`` of ``/status``."""
@@ -51,33 +105,47 @@ class StorageManager:
         """Which objects are in memory right now. Takes no lock."""
         return list(host("the storage manager").objects_present([_plain(key) for key in keys]))
 
-    def unsafe_read(self, keys: Sequence[ObjectKey]) -> List[Optional[bytes]]:
-        """Copies of objects, None for one that is not in memory. Takes no lock."""
-        read = host("the storage manager").object_read
-        return [read(_plain(key)) for key in keys]
+    def unsafe_read(self, keys: Sequence[ObjectKey]) -> List[Optional[memoryview]]:
+        """The bytes of objects where they lie, None for one that is not in memory. An object
+        stays there as long as its view exists, so ``release()`` it soon."""
+        hold = host("the storage manager").object_hold
+        found = [hold(_plain(key)) for key in keys]
+        return [None if one is None else memoryview(one) for one in found]
 
-    # ---- prefetch: of what is in memory, without locks ----
+    # ---- prefetch: locks what is in memory for somebody who is about to read it ----
 
     def submit_prefetch_task(
         self, request: Any, request_id: str = "", *_rest: Any, **_options: Any
     ) -> PrefetchHandle:
-        """Names a set of objects, given as ``PrefetchRequestSpec``, as list of keys or as a list
-        of rows of keys. No object is locked; to lock what a request is about to retrieve, call
-        ``lookup`` of the ``LookupModule``."""
+        """Takes a lock on each of a set of objects, from the first on to the last that is in
+        memory without a gap. They are given as ``PrefetchRequestSpec``, as list of keys or as a
+        list of rows of keys. ``finish_read_prefetched`` ends the locks, or their TTL."""
         if isinstance(request, PrefetchRequestSpec):
             request, request_id = request.keys, request.request_id or request_id
         keys = list(_flat(request))
-        return PrefetchHandle(request_id, keys, time.time())
+        hold = host("the storage manager").object_hold
+        found = []
+        for key in keys:
+            held = hold(_plain(key))
+            if held is None:
+                break
+            found.append((key, held))
+        self._locks.add(found)
+        return PrefetchHandle(request_id, keys, time.time(), len(found))
 
     def query_prefetch_status(self, handle: PrefetchHandle) -> int:
-        """How many of the handle's objects, from the first on, are in memory."""
-        present = self.contains(handle.keys)
-        return present.index(False) if False in present else len(present)
+        """How many of the handle's objects, from the first on, were found and locked."""
+        return handle.hits
 
     query_prefetch_lookup_hits = query_prefetch_status
 
     def finish_read_prefetched(self, keys: Sequence[ObjectKey], read_locks: int = 1) -> None:
-        """Nothing is locked by ``submit_prefetch_task``, so there is nothing to release."""
+        """Ends that many locks of each object that ``submit_prefetch_task`` has taken."""
+        self._locks.end(list(_flat(keys)), max(1, read_locks))
+
+    def end_prefetches(self) -> None:
+        """Ends all locks; modules are about to be closed."""
+        self._locks.end_all()
 
     # ---- the rest ----
 
