@@ -420,42 +420,48 @@ static bool is_usable(const transfer *t, lmc_object_ref ref, uint32_t group) {
            lmc_l1_size(t->cache->l1, ref) == t->view.layout->groups[group].size;
 }
 
-/* Acquires what a batch of places names; returns how many are missing. */
-static size_t acquire_batch(transfer *t, const lmc_place *places, size_t count) {
+/* Needed objects that are asked for together. */
+typedef struct wanted {
+    size_t count;
+    lmc_place places[LMC_L1_BATCH];
     lmc_l1_key keys[LMC_L1_BATCH];
+} wanted;
+
+/* Acquires what is wanted and empties the list; returns how many are missing. */
+static size_t acquire_batch(transfer *t, wanted *list) {
     lmc_object_ref refs[LMC_L1_BATCH];
-    for (size_t i = 0; i < count; i++)
-        keys[i] = key_at(t, places[i].group, places[i].chunk);
-    lmc_l1_acquire(t->cache->l1, keys, count, 1, refs);
     size_t missing = 0;
-    for (size_t i = 0; i < count; i++) {
-        bool usable = is_usable(t, refs[i], places[i].group);
+    lmc_l1_acquire(t->cache->l1, list->keys, list->count, 1, refs);
+    for (size_t i = 0; i < list->count; i++) {
+        lmc_place place = list->places[i];
+        bool usable = is_usable(t, refs[i], place.group);
         missing += !usable;
         if (usable)
-            t->grid[places[i].group * t->chunks + places[i].chunk] = refs[i];
+            t->grid[place.group * t->chunks + place.chunk] = refs[i];
         else if (refs[i] != LMC_NO_OBJECT)
             lmc_l1_release(t->cache->l1, &refs[i], 1, 1, false);
         if (!usable)
-            lmc_l1_tell(t->cache->l1, LMC_L1_READ_FAILED, &keys[i], 1, 0);
+            lmc_l1_tell(t->cache->l1, LMC_L1_READ_FAILED, &list->keys[i], 1, 0);
     }
+    list->count = 0;
     return missing;
 }
 
 static size_t acquire_all(transfer *t) {
-    lmc_place batch[LMC_L1_BATCH];
-    size_t count = 0, missing = 0;
+    wanted list;
+    size_t missing = 0;
+    list.count = 0;
     for (uint32_t g = 0; g < t->view.layout->group_count; g++) {
         for (size_t c = 0; c < t->chunks; c++) {
             if (!is_needed(t, g, c))
                 continue;
-            batch[count++] = (lmc_place){.group = g, .chunk = (uint32_t)c};
-            if (count == LMC_L1_BATCH) {
-                missing += acquire_batch(t, batch, count);
-                count = 0;
-            }
+            list.places[list.count] = (lmc_place){.group = g, .chunk = (uint32_t)c};
+            list.keys[list.count++] = key_at(t, g, c);
+            if (list.count == LMC_L1_BATCH)
+                missing += acquire_batch(t, &list);
         }
     }
-    return missing + (count > 0 ? acquire_batch(t, batch, count) : 0);
+    return missing + (list.count > 0 ? acquire_batch(t, &list) : 0);
 }
 
 static lmc_status find_all(transfer *t, lmc_transfer *out) {
