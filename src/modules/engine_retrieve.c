@@ -66,10 +66,10 @@ static void tell(const char *name, const lmc_engine_driven *module,
 /* `done`: what was delivered; NULL: nothing. */
 static void tell_end(const lmc_engine_driven *module,
                      const lmc_prepare_retrieve_request *request, const lmc_transfer *done) {
-    if (lmc_events_any(module->context->events))
-        lmc_tell_retrieved(module->context, &request->key, request->instance_id,
-                           done != NULL ? done->slot_count : 0,
-                           done != NULL ? lmc_engine_transfer_bytes(done) : 0);
+    bool counts = done != NULL && lmc_events_any(module->context->events);
+    lmc_tell_retrieved(module->context, &request->key, request->instance_id,
+                       done != NULL ? done->slot_count : 0,
+                       counts ? lmc_engine_transfer_bytes(done) : 0);
 }
 
 void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {

@@ -1,9 +1,13 @@
 #include "modules/request_events.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "cache/cache.h"
+
+#define LMC_LOGGER "lmcache.transfer"
 
 /* An event about one key, with what all of them have. */
 static lmc_event *begin(const lmc_context *context, const char *name,
@@ -108,8 +112,25 @@ static lmc_event *begin_transfer(const lmc_context *context, const char *name,
     return event;
 }
 
+/* Whether single events may have a line (--disable-logging); the level decides after that. */
+static bool logs_events(const lmc_context *context) {
+    const lmc_observability_config *observability = &context->config->observability;
+    return observability->enabled && observability->logging_enabled;
+}
+
+static void log_end(const lmc_context *context, const char *what, const lmc_cache_key *key,
+                    const char *counted, size_t count) {
+    if (logs_events(context))
+        LMC_DEBUG("MP %s end: session=%.*s %s=%zu", what, LMC_SLICE_ARGS(key->request_id),
+                  counted, count);
+}
+
 void lmc_tell_transfer(const lmc_context *context, const char *name, const lmc_cache_key *key,
                        int64_t instance_id) {
+    bool is_store = strcmp(name, "mp.store.start") == 0;
+    if ((is_store || strcmp(name, "mp.retrieve.start") == 0) && logs_events(context))
+        LMC_DEBUG("MP %s start: session=%.*s device=cpu", is_store ? "store" : "retrieve",
+                  LMC_SLICE_ARGS(key->request_id));
     if (lmc_events_any(context->events))
         lmc_event_publish(begin_transfer(context, name, key, instance_id));
 }
@@ -165,6 +186,7 @@ static uint64_t chunk_bytes(const lmc_context *context, const lmc_cache_key *key
 
 void lmc_tell_stored(const lmc_context *context, const lmc_cache_key *key, int64_t instance_id,
                      bool success, size_t chunks) {
+    log_end(context, "store", key, "stored_count", chunks);
     if (!lmc_events_any(context->events))
         return;
     lmc_event *event = begin_transfer(context, "mp.store.end", key, instance_id);
@@ -178,6 +200,7 @@ void lmc_tell_stored(const lmc_context *context, const lmc_cache_key *key, int64
 
 void lmc_tell_retrieved(const lmc_context *context, const lmc_cache_key *key,
                         int64_t instance_id, size_t objects, uint64_t bytes) {
+    log_end(context, "retrieve", key, "retrieved_count", objects);
     if (!lmc_events_any(context->events))
         return;
     lmc_event *event = begin_transfer(context, "mp.retrieve.end", key, instance_id);

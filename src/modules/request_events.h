@@ -1,7 +1,8 @@
 /*
- * request_events.h: what the built-in modules tell the event bus about requests.
+ * request_events.h: what the built-in modules tell the event bus about requests; the start and
+ * the end of transfers also stand in the log at DEBUG, unless --disable-logging.
  *
- * Any thread; none waits. Each costs one load while nobody has subscribed to anything.
+ * Any thread; none waits. Each costs a load or two while nobody has subscribed to anything.
  */
 #ifndef LMC_MODULES_REQUEST_EVENTS_H
 #define LMC_MODULES_REQUEST_EVENTS_H

@@ -321,3 +321,23 @@ def test_idle_connections_do_not_delay_a_stop(one):
     one.judge(calm=False)
     for connection in idle:
         connection.close()
+
+
+@pytest.mark.parametrize("quiet", [(), ("--disable-logging",), ("--disable-observability",)], ids=" ".join)
+def test_debug_shows_the_start_and_the_end_of_each_transfer(server, quiet):
+    """What operators search the log for (http-observability.md 7)."""
+    one = server(*quiet, shm=True, environment={"LMCACHE_LOG_LEVEL": "DEBUG"})
+    worker = one.worker()
+    key = worker.key(TOKENS, "told")
+    assert worker.store(key, [chunk_payload(n, worker.chunk_bytes) for n in range(10)])
+    assert worker.retrieve(key)
+    worker.client.end_session("told").result(30)
+    worker.unregister()
+    one.judge()
+    for line in ("INFO: Stored 40 tokens in ", "INFO: Retrieved 40 tokens in "):
+        assert f"LMCache {line}" in one.log()
+    for line in (
+        "MP store start: session=told device=cpu", "MP store end: session=told stored_count=10",
+        "MP retrieve start: session=told device=cpu", "MP retrieve end: session=told retrieved_count=10",
+    ):  # fmt: skip
+        assert (f"LMCache DEBUG: {line}" in one.log()) == (not quiet)
