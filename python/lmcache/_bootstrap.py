@@ -65,7 +65,7 @@ def _explained(what: str) -> Iterator[None]:
         _report.log_exception(
             _report.without_own_frames(failure), _report.headline(what, failure)
         )
-        raise StartError(_report.text_of(failure)) from None
+        raise StartError(_report.reason_of(failure)) from None
 
 
 def register_grpc(index: int) -> None:

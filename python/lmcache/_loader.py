@@ -5,13 +5,21 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import logging
 import re
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from lmcache import _builtins, _units
 from lmcache._bridge import StartError, host
-from lmcache._report import headline, log_exception, text_of, without_own_frames
+from lmcache._report import (
+    headline,
+    log_exception,
+    log_lines,
+    place_of,
+    text_of,
+    without_own_frames,
+)
 from lmcache.logging import init_logger
 from lmcache.v1.multiprocess.engine_module import (
     DiscoverableModule,
@@ -57,7 +65,11 @@ def import_path(path: str) -> Any:
         return importlib.import_module(path)
     except BaseException as failure:
         what = f"Failed to import engine module {path}"
-        log_exception(without_own_frames(failure), headline(what, failure, advice_for(failure)))
+        line = headline(what, failure, advice_for(failure))
+        if isinstance(failure, ModuleNotFoundError) and not place_of(failure):
+            log_lines(logging.ERROR, [line])  # there is no code of anybody that could be shown
+        else:
+            log_exception(without_own_frames(failure), line)
         raise StartError(f"{what}: {text_of(failure)}") from None
 
 
@@ -99,6 +111,12 @@ class Loader:
     def run(self, specs: List[Spec]) -> None:
         for spec, factory_named in specs:
             module = import_path(spec.module_path)
+            _logger.info(
+                "Loaded server module %s%s from %s",
+                spec.module_path,
+                f" {version}" if (version := _units.version_of(spec.module_path)) else "",
+                getattr(module, "__file__", None) or "nowhere",
+            )
             classes = [] if factory_named else discover_modules(module, spec.module_path)
             if classes:
                 for cls in classes:

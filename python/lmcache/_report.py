@@ -34,6 +34,13 @@ def describe(error: BaseException) -> Tuple[str, List[str]]:
     return text, lines
 
 
+def reason_of(error: BaseException) -> str:
+    """``str(error)`` as a sentence of its own: some exceptions have a text, as ``'limit'`` of a
+    KeyError, that says nothing without their name."""
+    text, kind = text_of(error), type(error).__name__
+    return f"{kind}: {text}" if isinstance(error, (KeyError, StopIteration)) else text
+
+
 def place_of(error: BaseException) -> str:
     """Where an author finds the cause: file and line of the last code that is not this package's
     or the import system's; "" when there is none."""

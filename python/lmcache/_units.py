@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from lmcache import _builtins
 from lmcache._bridge import StartError, host
@@ -47,17 +47,22 @@ class BuildContext(ModuleBuildContext):
     def __init__(self, *arguments: Any, python_names: Sequence[str] = ()) -> None:
         super().__init__(*arguments)
         self._python_names = set(python_names)
-        self._server_names: Set[str] = set()
 
     def _all(self) -> Dict[str, Any]:
-        names = [name for name in host().built_modules() if name not in self._python_names]
-        for name in self._server_names - set(names):
-            self._modules.pop(name, None)
-        for name in names:
-            if name not in self._modules:
-                self._modules[name] = self._stand_in(name)
-        self._server_names = set(names)
-        return self._modules
+        """In construction order; those of packages also before the server lists them."""
+        order = host().built_modules()
+        known, found = self._modules, {}
+        for name in order:
+            if name in known:
+                found[name] = known[name]
+            elif name not in self._python_names:
+                found[name] = self._stand_in(name)
+        for name, module in known.items():
+            of_server = type(module) is NativeModule or type(module) in _builtins.CLASSES
+            if name in self._python_names or not of_server:
+                found.setdefault(name, module)
+        self._modules = found
+        return found
 
     def _stand_in(self, name: str) -> Any:
         cls = _builtins.BY_NAME.get(name)
@@ -72,6 +77,7 @@ class BuildContext(ModuleBuildContext):
         return found
 
     def add_built(self, name: str, module: Any) -> None:
+        self._python_names.add(name)
         self._modules[name] = module
         if liveness_methods(module) is not None:
             self.add_liveness_target(module)

@@ -29,8 +29,9 @@ lmc_rehearsal *lmc_kit_open(lmc_kit *kit) {
     lmc_error error = LMC_ERROR_INIT;
     lmc_rehearsal *rehearsal = NULL;
     if (lmc_rehearsal_open(&options, &rehearsal, &error) != LMC_OK)
-        lmc_kit_complain(kit, "give it the configuration it needs: --config, --with",
-                         "the server does not start: %s", error.text);
+        lmc_kit_complain(
+            kit, "see the text; what it needs is given with --config, --factory, --with",
+            "the server does not start: %s", error.text);
     return rehearsal;
 }
 

@@ -106,8 +106,9 @@ typedef struct lmc_pyhost_options {
 } lmc_pyhost_options;
 
 typedef struct lmc_pyhost {
-    uint32_t size, server_size; /* of this struct and of lmc_pyhost_server, as compiled */
-    const char *python_version; /* "3.11.2", that the host is built with */
+    uint32_t size, server_size;  /* of this struct and of lmc_pyhost_server, as compiled */
+    const char *python_version;  /* "3.11.2", that the host is built with */
+    const char *(*prefix)(void); /* sys.prefix, once it is open */
     /* Starts the interpreter, once per process: opened again after a release, it goes on. */
     lmc_status (*open)(const lmc_pyhost_options *options, lmc_error *error);
     /* Imports the modules and lists their classes. */

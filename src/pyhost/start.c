@@ -109,6 +109,19 @@ static lmc_status open_host(const lmc_pyhost_options *options, lmc_error *error)
     return status;
 }
 
+static char home[4096];
+
+static const char *prefix(void) {
+    if (home[0] != '\0' || !lmc_py_enter())
+        return home;
+    PyObject *text = PySys_GetObject("prefix"); /* borrowed */
+    const char *utf8 = text != NULL && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    snprintf(home, sizeof home, "%s", utf8 != NULL ? utf8 : "?");
+    PyErr_Clear();
+    lmc_py_leave();
+    return home;
+}
+
 /* ---- end ---- */
 
 /* Names of threads that still run after exit functions and the budget; NULL: it failed. */
@@ -171,6 +184,7 @@ const lmc_pyhost lmcached_python_host = {
     .size = sizeof(lmc_pyhost),
     .server_size = sizeof(lmc_pyhost_server),
     .python_version = PY_VERSION,
+    .prefix = prefix,
     .open = open_host,
     .load = lmc_py_load,
     .class_count = lmc_py_class_count,

@@ -139,7 +139,8 @@ lmc_status lmc_python_host_open(lmc_python_host *python, const lmc_config *confi
                                            .built_in_count = built_in_count};
     status = python->host->open(&python->options, error);
     if (status == LMC_OK)
-        LMC_INFO("Loaded the Python host (Python %s)", python->host->python_version);
+        LMC_INFO("Loaded the Python host (Python %s, %s)", python->host->python_version,
+                 python->host->prefix());
     if (status == LMC_OK)
         status = python->host->load(error);
     return status;

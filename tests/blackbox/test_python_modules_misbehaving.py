@@ -95,7 +95,8 @@ def test_07_the_first_line_of_a_failed_import_says_it_all(refused, packages, wha
 
 
 def test_a_package_that_is_not_there_is_named_with_where_it_was_looked_for(refused):
-    first = texts(refused("not_there.server_module"))[0]
+    first, *rest = texts(refused("not_there.server_module"))
+    assert rest == ["Failed to import engine module not_there.server_module: No module named 'not_there'"]
     assert first.startswith(
         "Failed to import engine module not_there.server_module: ModuleNotFoundError: No module named 'not_there'; install not_there for /"
     )
@@ -109,6 +110,7 @@ def test_a_package_that_is_not_there_is_named_with_where_it_was_looked_for(refus
         ("return 3", "server module probe class Probe returned a non-EngineModule value: 3"),
         ("return 'text'", "server module probe class Probe returned a non-EngineModule value: 'text'"),
         ("build_ctx.require(int)", "is not built yet"),
+        ("build_ctx.config_for(cls)['limit']", "Probe: KeyError: 'limit'"),
         ("raise Odd()", "Probe: "),
     ],
 )
@@ -371,3 +373,91 @@ def test_the_environment_of_children_is_unchanged(host, packages, raw):
     seen = dict(line.split("=", 1) for line in answer(raw(one), "probe.do").splitlines() if "=" in line)
     assert seen["PYTHONPATH"] == str(packages.folder)
     assert "PYTHONEXECUTABLE" not in seen and os.environ.get("LD_PRELOAD") == seen.get("LD_PRELOAD")
+
+
+# ---- everything else that the server calls ----
+
+TARGET = """
+def touch_instance(self, instance_id): {touch_instance}
+def reap_stale_instances(self, reap_timeout_s, registration_grace_s): {reap_stale_instances}
+def tracked_instance_count(self): {tracked_instance_count}
+def drop_instance_state(self, instance_id): {drop_instance_state}
+def report_status(self): {report_status}
+"""
+GOOD = {
+    "touch_instance": "trace('touch', instance_id)", "reap_stale_instances": "return [77]",
+    "tracked_instance_count": "return 3", "drop_instance_state": "trace('drop', instance_id)",
+    "report_status": "return {'probe': 1}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "hook, what, text",
+    [
+        ("touch_instance", "raise ValueError('no touch')", "no touch"),
+        ("touch_instance", "sys.exit(3)", "3"),
+        ("touch_instance", "del self.touch_instance", "touch_instance"),
+        ("reap_stale_instances", "raise ValueError('no reap')", "no reap"),
+        ("reap_stale_instances", "sys.exit('bye')", "bye"),
+        ("reap_stale_instances", "return 7", "reap_stale_instances() must return a list"),
+        ("reap_stale_instances", "return ['a']", "'str' object cannot be interpreted as an integer"),
+        ("reap_stale_instances", "return [2**70]", "int too big to convert"),
+        ("tracked_instance_count", "raise ValueError('no count')", "no count"),
+        ("tracked_instance_count", "return 'three'", "'str' object cannot be interpreted as an integer"),
+        ("tracked_instance_count", "return None", "'NoneType' object cannot be interpreted as an integer"),
+        ("drop_instance_state", "raise ValueError('no drop')", "no drop"),
+        ("drop_instance_state", "raise KeyboardInterrupt('stop')", "stop"),
+        ("report_status", "raise ValueError('no status')", "no status"),
+        ("report_status", "sys.exit(4)", "4"),
+        ("report_status", "return None", "report_status returned NoneType, expected a dict"),
+        ("report_status", "return [1]", "report_status returned list, expected a dict"),
+        ("report_status", "return {'a': {1, 2}}", "report_status has a set, which JSON cannot hold"),
+    ],
+)
+def test_a_hook_that_fails_is_named_and_everything_else_goes_on(host, packages, raw, hook, what, text):
+    module = packages.one_class(TARGET.format(**{**GOOD, hook: what}) + STILL)
+    other = packages.one_class(TARGET.format(**GOOD).replace("'probe'", "'other'"), name="Other", module="other")
+    reaping = ["--worker-reap-timeout-seconds", "30", "--worker-registration-grace-seconds", "60"]
+    one = host(module, other, more=reaping)
+    one.allow(rf"{hook}\(\) of server module Probe failed: ", TRACEBACK)
+    assert raw(one).call("ping", 5) is True
+    status = one.status()
+    if hook in ("reap_stale_instances", "drop_instance_state"):
+        poll_until(lambda: "77" in packages.of("drop"), "a round of the reaper", 30)
+    one.wait_log(re.escape(f"LMCache ERROR: {hook}() of server module Probe failed: ") + ".*" + re.escape(text))
+    poll_until(lambda: "5" in packages.of("touch"), "the touch of the other module")
+    if hook == "report_status":
+        assert status["status_errors"] == {"Probe": text} and status["other"] == 1
+    else:
+        assert status["probe"] == 1 and "status_errors" not in status
+    serves(one, raw)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_of_any_kind_starts_no_second_server(host, packages, raw, method):
+    packages.write("work", "def double(n):\n    return 2 * n\n", head="")
+    what = f"""
+    import multiprocessing, work
+    with multiprocessing.get_context("{method}").Pool(2) as pool:
+        return str(pool.map(work.double, range(4))).encode()
+    """
+    one = host(packages.one_class(CALLS.format(what.strip()) + STILL))
+    assert answer(raw(one), "probe.do") == "[0, 2, 4, 6]"
+    serves(one, raw)
+    assert one.log().count("Composed") == 1
+    one.baseline = one.descriptors()  # multiprocessing keeps a resource tracker
+
+
+@pytest.mark.parametrize("how", ["sys.exit(3)", "raise KeyboardInterrupt", "import no_such_package", "server.start_up()"])
+def test_a_registrar_that_fails_in_any_way_ends_the_start_in_order(refused, packages, how):
+    log = refused(packages.one_class(f"def register_zmq_services(self, server):\n    {how}\n"))
+    first = next(text for text in texts(log) if "Traceback" not in text)
+    assert first.startswith("register_zmq_services() of server module Probe failed: "), log
+    assert packages.of("close") == ["Probe"]
+
+
+def test_an_instance_whose_handlers_are_refused_is_closed(refused, packages):
+    bad = packages.one_class("@request_handler(HandlerType.SYNC)\ndef noop(self) -> int:\n    return 1\n")
+    log = refused(bad)
+    assert last_error(log) == "Probe: Handler Probe.noop return annotation int does not match RPC 'noop' type str"
+    assert packages.lines() == ["create Probe", "close Probe"]
