@@ -5,11 +5,8 @@
 #include <unistd.h>
 
 #include "config/python_text.h"
+#include "lmc_commit.h"
 #include "runtime_plugin/guardian.h"
-
-#ifndef LMC_COMMIT
-#define LMC_COMMIT ""
-#endif
 
 static const lmc_command commands[] = {
     {"server", "start the cache server", lmc_command_server},

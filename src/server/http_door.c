@@ -2,12 +2,9 @@
 
 #include "base/error.h"
 #include "http/http.h"
+#include "lmc_commit.h"
 #include "server/plugins.h"
 #include "server/state.h"
-
-#ifndef LMC_COMMIT
-#define LMC_COMMIT ""
-#endif
 
 static lmc_status write_status(void *self, lmc_buffer *out) {
     lmc_server *server = self;

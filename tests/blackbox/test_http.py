@@ -7,7 +7,7 @@ import signal
 import socket
 
 import pytest
-from house import chunk_payload, lookup_key, poll_until
+from house import ROOT, chunk_payload, lookup_key, poll_until, run_cli
 
 TOKENS = list(range(40))
 
@@ -24,6 +24,9 @@ def test_liveness_and_identity(one):
     commit = one.get("/commit_id").json
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", version)
     assert one.get("/version").json == f"{version}-{commit or 'NA'}"
+    assert re.fullmatch(r"[0-9a-f]{8,}", commit) or not (ROOT / ".git").exists()
+    told = run_cli("version").stdout.strip()
+    assert told == (f"lmcached {version}-{commit}" if commit else f"lmcached {version}")
 
 
 @pytest.mark.parametrize(
