@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
 
 #define NAME_SIZE 16
+#define SHORT_SLICE_NS 100000u /* the shortest that the kernel grants */
 
 typedef struct start {
     void (*run)(void *arg);
@@ -67,4 +69,22 @@ void lmc_thread_lowest_priority(void) {
     struct sched_param parameters = {0};
     if (sched_setscheduler(0, SCHED_IDLE, &parameters) != 0)
         setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+}
+
+/* The kernel's struct sched_attr, first version; its own header and libc's cannot both be used.
+ */
+typedef struct kernel_sched_attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+} kernel_sched_attr;
+
+void lmc_thread_short_slices(bool on) {
+    kernel_sched_attr attr = {.size = sizeof attr};
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) != 0 || attr.policy != SCHED_OTHER)
+        return;
+    attr.runtime = on ? SHORT_SLICE_NS : 0;
+    (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }

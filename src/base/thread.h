@@ -23,6 +23,14 @@ void lmc_thread_join(lmc_thread *thread); /* no-op when not started */
 void lmc_thread_lowest_priority(void);    /* SCHED_IDLE (else nice 19) for the calling thread */
 
 /*
+ * Asks for short time slices (0.1 ms) for the calling thread and those it starts, so that it
+ * runs soon after it was woken although others compute; `false` takes that back. Needs no
+ * privilege and gives no larger share. Without effect before Linux 6.12, and for a thread that
+ * has a scheduling policy of its own.
+ */
+void lmc_thread_short_slices(bool on);
+
+/*
  * A timer service: one thread, a heap of deadlines. Callbacks run on that thread, without any
  * lock held, and must be short; what may take longer hands itself to a pool. Create and destroy
  * on one thread; arm and cancel from any.

@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/error.h"
 #include "base/lock.h"
@@ -45,6 +46,19 @@ static void a_thread_has_its_name_and_leaves_signals_to_others(void **state) {
     assert_false(sigismember(&s.blocked, SIGSEGV) || sigismember(&s.blocked, SIGBUS));
     pthread_sigmask(SIG_BLOCK, NULL, &after);
     assert_int_equal(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
+}
+
+/* What the kernel grants cannot be seen everywhere; what must stay as it was can. */
+static void short_slices_change_neither_policy_nor_niceness(void **state) {
+    (void)state;
+    int policy = sched_getscheduler(0);
+    int nice = getpriority(PRIO_PROCESS, 0);
+    lmc_thread_short_slices(true);
+    assert_int_equal(sched_getscheduler(0), policy);
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), nice);
+    lmc_thread_short_slices(false);
+    assert_int_equal(sched_getscheduler(0), policy);
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), nice);
 }
 
 static void a_thread_that_cannot_be_started_is_an_error(void **state) {
@@ -319,6 +333,7 @@ static void a_timer_without_memory_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_has_its_name_and_leaves_signals_to_others),
+        cmocka_unit_test(short_slices_change_neither_policy_nor_niceness),
         cmocka_unit_test(a_thread_that_cannot_be_started_is_an_error),
         WITH_TIMERS(a_one_shot_timer_fires_once_when_it_is_due),
         WITH_TIMERS(timers_fire_in_the_order_of_their_deadlines),

@@ -186,6 +186,7 @@ static void wind_down(lmc_zmq_transport *transport) {
 void lmc_zmq_loop_run(void *arg) {
     lmc_zmq_transport *transport = arg;
     here = transport;
+    lmc_thread_short_slices(true);
     serve(transport);
     wind_down(transport);
     here = NULL;

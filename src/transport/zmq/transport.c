@@ -104,8 +104,10 @@ static lmc_status open_router(lmc_zmq_transport *transport, lmc_error *error) {
     if (check_room_for_threads(error) != LMC_OK)
         return LMC_FAILED;
     transport->context = zmq_ctx_new();
+    lmc_thread_short_slices(true); /* for libzmq's threads, which the first socket starts */
     if (transport->context != NULL)
         transport->router = zmq_socket(transport->context, ZMQ_ROUTER);
+    lmc_thread_short_slices(false);
     if (transport->router == NULL)
         return lmc_error_set(error, LMC_FAILED, "the request socket: %s",
                              zmq_strerror(zmq_errno()));
