@@ -14,15 +14,24 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve()
 PACKAGE = HERE.parents[1]
-CHECKOUT = HERE.parents[3]
-sys.path.insert(0, str(PACKAGE))
-if (CHECKOUT / "python" / "lmcache").is_dir():  # of a checkout; else what is installed
-    sys.path.insert(0, str(CHECKOUT / "python"))
+CHECKOUT = PACKAGE.parent.parent  # where this lies in one
 
 
 def find_server():
     built = CHECKOUT / "build" / "lmcached"
     return os.environ.get("LMCACHED_BIN") or (str(built) if built.exists() else shutil.which("lmcached"))
+
+
+def find_packages():
+    """Where the server has its packages lmcache and lmcached: its own, of this version."""
+    beside = pathlib.Path(find_server() or "nowhere").resolve().parent
+    for folder in (beside / "lmcached-python", beside.parent / "lib" / "lmcached" / "python", CHECKOUT / "python"):
+        if (folder / "lmcache").is_dir():
+            return [str(folder)]
+    return []  # PYTHONPATH may have them
+
+
+sys.path[:0] = [str(PACKAGE), *find_packages()]
 
 
 def free_port():
