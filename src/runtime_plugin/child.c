@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "runtime_plugin/process_tree.h"
 
 #define OUTCOME_FD_MIN 10
 
@@ -112,6 +113,7 @@ __attribute__((noreturn)) static void become(const lmc_child_plan *plan, pid_t g
     die_with(guardian);
     setpgid(0, 0);
     reset_signals();
+    lmc_process_flip_dump_bits();
     int moved = fcntl(outcome, F_DUPFD_CLOEXEC, OUTCOME_FD_MIN);
     if (moved < 0 || !place_descriptors(plan))
         give_up(moved < 0 ? outcome : moved, FAILED_DESCRIPTORS);

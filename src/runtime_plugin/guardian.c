@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "runtime_plugin/guardian_state.h"
+#include "runtime_plugin/guardian_watch.h"
 
 #define LAST_WORDS_NS (LMC_NS_PER_S) /* for what is still to be sent at the end */
 #define BEHIND_NS LMC_NS_PER_S       /* how long output waits for the server */
@@ -44,7 +45,7 @@ static void set_signals(sigset_t *watched) {
         signal(kept_off[i], SIG_IGN);
     sigemptyset(watched);
     sigaddset(watched, SIGCHLD);
-    sigaddset(watched, SIGTERM); /* the server's death, or somebody's wish that is not ours */
+    sigaddset(watched, SIGTERM); /* a death, or somebody's wish that is not ours */
     sigprocmask(SIG_SETMASK, watched, NULL);
 }
 
@@ -52,18 +53,19 @@ static bool set_up(lmc_guardian *g) {
     sigset_t watched;
     int type = 0;
     socklen_t size = sizeof type;
-    g->server = getppid();
     if (!fill_standard_fds() ||
         getsockopt(LMC_GUARDIAN_FD, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+        return false;
+    set_signals(&watched);
+    if (!lmc_guardian_divide(&g->watcher))
         return false;
     g->socket = high_fd(LMC_GUARDIAN_FD);
     close_range(LMC_GUARDIAN_FD, DESCRIPTORS_MIN - 1, 0);
     close_range((unsigned)g->socket + 1, ~0u, 0);
-    set_signals(&watched);
     g->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* takes the lowest number, 3 */
     g->signals = high_fd(signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
     g->outbox.fd = g->socket;
-    setsid(); /* neither the terminal nor a signal to the server's group is ours */
+    setsid();
     prctl(PR_SET_NAME, "lmcached-guard");
     return g->socket >= 0 && g->signals >= 0 && g->null_fd >= 0 &&
            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 &&
@@ -135,14 +137,18 @@ static int patience(const lmc_guardian *g) {
     return ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int)ms;
 }
 
-/* False: the server is dead. Somebody that it forked may still hold its end of the socket. A
- * SIGTERM while it lives is somebody's wish, and not ours. */
+/*
+ * False: the server is dead, which the watcher tells by SIGTERM, or the watcher is. (Somebody
+ * that the server forked may still hold its end of the socket.) A SIGTERM of anybody else is
+ * somebody's wish, and not ours.
+ */
 static bool take_signals(lmc_guardian *g) {
     struct signalfd_siginfo info;
+    bool told = false;
     while (read(g->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        ;
+        told |= info.ssi_signo == SIGTERM && info.ssi_pid == (uint32_t)g->watcher;
     lmc_guardian_reap(g);
-    return getppid() == g->server;
+    return !told && getppid() == g->watcher;
 }
 
 static void serve_plugins(lmc_guardian *g, size_t polled) {

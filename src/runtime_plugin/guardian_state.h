@@ -53,7 +53,7 @@ typedef struct lmc_guarded {
 
 typedef struct lmc_guardian {
     int socket, signals, null_fd;
-    pid_t server;
+    pid_t watcher; /* our parent */
     lmc_buffer inbox;
     lmc_outbox outbox;
     lmc_guarded **plugins; /* by number */

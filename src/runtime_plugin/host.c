@@ -83,7 +83,7 @@ static lmc_status start(lmc_plugin_host *host, const lmc_plugin_host_options *op
     host->alive = true;
     status = lmc_thread_start(&host->thread, "lmc-plugins", lmc_host_talk, host, error);
     if (status != LMC_OK) {
-        char how[64];
+        char how[96];
         close(host->socket);
         host->socket = -1;
         lmc_host_reap_guardian(host, how);
@@ -123,6 +123,14 @@ static bool wait_finished(lmc_plugin_host *host, int64_t deadline) {
     return finished;
 }
 
+/* One that has not even said who it is ends with its watcher. */
+static pid_t guardian_or_watcher(lmc_plugin_host *host) {
+    lmc_lock_take(&host->lock);
+    pid_t pid = host->guardian > 0 ? host->guardian : host->watcher;
+    lmc_lock_drop(&host->lock);
+    return pid;
+}
+
 void lmc_plugin_host_stop(lmc_plugin_host *host) {
     if (!host->thread.started)
         return;
@@ -132,7 +140,7 @@ void lmc_plugin_host_stop(lmc_plugin_host *host) {
     lmc_lock_drop(&host->lock);
     lmc_host_wake(host);
     if (!wait_finished(host, lmc_now(&lmc_system_clock) + host->grace_ns + STOP_ROOM_NS))
-        kill(host->guardian, SIGKILL);
+        kill(guardian_or_watcher(host), SIGKILL);
     lmc_thread_join(&host->thread);
     prctl(PR_SET_CHILD_SUBREAPER, host->was_subreaper, 0, 0, 0);
 }
@@ -188,6 +196,13 @@ lmc_plugin_row *lmc_plugin_host_rows(lmc_plugin_host *host, size_t *count) {
 int64_t lmc_plugin_host_guardian(lmc_plugin_host *host) {
     lmc_lock_take(&host->lock);
     int64_t pid = host->alive ? host->guardian : 0;
+    lmc_lock_drop(&host->lock);
+    return pid;
+}
+
+int64_t lmc_plugin_host_watcher(lmc_plugin_host *host) {
+    lmc_lock_take(&host->lock);
+    int64_t pid = host->alive ? host->watcher : 0;
     lmc_lock_drop(&host->lock);
     return pid;
 }

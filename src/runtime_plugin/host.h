@@ -45,8 +45,9 @@ typedef struct lmc_plugin_row {
 /* A copy of the table; free() it. NULL with *count 0 when there are none or no memory. */
 lmc_plugin_row *lmc_plugin_host_rows(lmc_plugin_host *host, size_t *count);
 
-/* The guardian's process; 0: there is none any more. */
+/* The guardian's process, and that of its watcher; 0: not yet known, or none any more. */
 int64_t lmc_plugin_host_guardian(lmc_plugin_host *host);
+int64_t lmc_plugin_host_watcher(lmc_plugin_host *host);
 
 typedef enum lmc_plugin_action {
     LMC_PLUGIN_START,

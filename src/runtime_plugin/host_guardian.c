@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "runtime_plugin/environment.h"
 #include "runtime_plugin/guardian.h"
+#include "runtime_plugin/guardian_watch.h"
 #include "runtime_plugin/host_state.h"
 #include "runtime_plugin/process_tree.h"
 
@@ -56,14 +57,14 @@ lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return lmc_error_set_errno(error, LMC_FAILED, errno, "no socket for the guardian");
-    /* Should the guardian be killed, what its plugins left becomes ours. */
+    /* Should guardian and watcher be killed, what plugins left becomes ours. */
     prctl(PR_GET_CHILD_SUBREAPER, &host->was_subreaper, 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    int number = spawn("/proc/self/exe", ends[1], &host->guardian);
+    int number = spawn("/proc/self/exe", ends[1], &host->watcher);
     close(ends[1]);
     if (number != 0) {
         close(ends[0]);
-        host->guardian = 0;
+        host->watcher = 0;
         prctl(PR_SET_CHILD_SUBREAPER, host->was_subreaper, 0, 0, 0);
         return lmc_error_set_errno(error, LMC_FAILED, number, "the guardian cannot be started");
     }
@@ -73,21 +74,38 @@ lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error) {
 
 /* ---- end ---- */
 
-bool lmc_host_reap_guardian(lmc_plugin_host *host, char how[64]) {
-    int64_t limit = lmc_now(&lmc_system_clock) + END_LIMIT_NS;
+static int wait_for(pid_t pid, int64_t limit) {
     int wait_status = 0;
     pid_t got;
-    while ((got = waitpid(host->guardian, &wait_status, WNOHANG)) == 0 ||
-           (got < 0 && errno == EINTR)) {
+    while ((got = waitpid(pid, &wait_status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
         if (lmc_now(&lmc_system_clock) > limit)
-            kill(host->guardian, SIGKILL);
+            kill(pid, SIGKILL);
         usleep(PAUSE_US);
     }
-    if (got > 0 && WIFSIGNALED(wait_status))
-        snprintf(how, 64, "killed by signal %d", WTERMSIG(wait_status));
-    else
-        snprintf(how, 64, "exit status %d", WEXITSTATUS(wait_status));
-    return got > 0 && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+    return got > 0 ? wait_status : 0;
+}
+
+/* A guardian whose watcher was killed ends everything, and is our child meanwhile. */
+static void await_orphaned(lmc_plugin_host *host) {
+    lmc_lock_take(&host->lock);
+    pid_t guardian = host->guardian;
+    lmc_lock_drop(&host->lock);
+    if (guardian > 0)
+        wait_for(guardian, lmc_now(&lmc_system_clock) + END_LIMIT_NS);
+}
+
+bool lmc_host_reap_guardian(lmc_plugin_host *host, char how[96]) {
+    int wait_status = wait_for(host->watcher, lmc_now(&lmc_system_clock) + END_LIMIT_NS);
+    if (WIFSIGNALED(wait_status)) {
+        snprintf(how, 96, "its watcher, process %d, was killed by signal %d",
+                 (int)host->watcher, WTERMSIG(wait_status));
+        await_orphaned(host);
+    } else if (WEXITSTATUS(wait_status) > LMC_WATCH_KILLED) {
+        snprintf(how, 96, "killed by signal %d", WEXITSTATUS(wait_status) - LMC_WATCH_KILLED);
+    } else {
+        snprintf(how, 96, "exit status %d", WEXITSTATUS(wait_status));
+    }
+    return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
 }
 
 /* ---- the time after its death ---- */
@@ -107,15 +125,22 @@ static bool is_in(const lmc_process *items, size_t count, pid_t pid) {
     return false;
 }
 
-/* Keeps what plugins have started. Other children of this process are not our business. */
+/*
+ * Keeps what plugins have started. Other children of this process are not our business. What
+ * left its group and session and wiped its environment still has its dump filter.
+ */
 static void keep_orphans(const lmc_plugin_host *host, lmc_processes *all) {
     char mark[96];
     size_t kept = 0;
+    unsigned own = 0, filter;
+    bool filtered = lmc_process_dump_filter(getpid(), &own);
     snprintf(mark, sizeof mark, LMC_PLUGIN_MARK "=%s:", host->token);
     for (size_t i = 0; i < all->count; i++) {
         const lmc_process *at = &all->items[i];
         if (is_known_group(host, at->group) || is_known_group(host, at->session) ||
-            is_in(all->items, kept, at->parent) || lmc_process_is_marked(at->pid, mark))
+            is_in(all->items, kept, at->parent) || lmc_process_is_marked(at->pid, mark) ||
+            (filtered && lmc_process_dump_filter(at->pid, &filter) &&
+             filter == (own ^ LMC_PLUGIN_DUMP_BITS)))
             all->items[kept++] = *at;
     }
     all->count = kept;

@@ -33,7 +33,7 @@ struct lmc_plugin_host {
     char *folder; /* of configuration files; the host's thread only */
     int64_t grace_ns;
     int socket, wake_fd, idle_fd;
-    pid_t guardian;    /* constant */
+    pid_t watcher;     /* the guardian's parent, our child; constant */
     int was_subreaper; /* what this process was before */
     lmc_thread thread;
     lmc_buffer inbox, sending; /* the host's thread only */
@@ -47,13 +47,15 @@ struct lmc_plugin_host {
     lmc_buffer outbox; /* frames to be sent */
     bool stopping;     /* asked for by lmc_plugin_host_stop() */
     bool alive;        /* the guardian */
+    pid_t guardian;    /* 0: it has not said yet */
     bool finished;     /* the thread is about to end */
 };
 
 /* host_guardian.c: starts the guardian process with one end of a socket pair. */
 lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error);
-/* Waits for the guardian's end and says in `how` what it was; true: it was in order. */
-bool lmc_host_reap_guardian(lmc_plugin_host *host, char how[64]);
+/* Waits for the end of guardian and watcher and says in `how` what it was; true: it was in
+ * order. */
+bool lmc_host_reap_guardian(lmc_plugin_host *host, char how[96]);
 /* After the guardian's death: everything its plugins started. */
 void lmc_host_end_orphans(lmc_plugin_host *host);
 void lmc_host_remove_folder(lmc_plugin_host *host);

@@ -194,8 +194,12 @@ static bool take_log(const lmc_wire_frame *frame) {
 
 static bool take_ready(lmc_plugin_host *host, const lmc_wire_frame *frame) {
     lmc_wire_reader r = lmc_wire_read(frame);
+    pid_t guardian = (pid_t)lmc_wire_get_within(&r, 1, INT32_MAX);
     free(host->folder);
     host->folder = lmc_wire_get_string(&r);
+    lmc_lock_take(&host->lock);
+    host->guardian = guardian;
+    lmc_lock_drop(&host->lock);
     return lmc_wire_done(&r);
 }
 
@@ -276,14 +280,14 @@ static bool turn(lmc_plugin_host *host) {
 }
 
 static void bury(lmc_plugin_host *host) {
-    char how[64] = "";
+    char how[96] = "";
     close(host->socket); /* a guardian that only talks nonsense ends everything now */
     host->socket = -1;
     bool fine = lmc_host_reap_guardian(host, how);
     if (!host->has_ended || !fine) {
         LMC_ERROR("The guardian of the runtime plugins (process %d) is gone: %s. The plugins "
                   "are ended; the server goes on without them",
-                  (int)host->guardian, how);
+                  (int)(host->guardian > 0 ? host->guardian : host->watcher), how);
         lmc_host_end_orphans(host);
     }
     lmc_host_remove_folder(host);

@@ -95,6 +95,7 @@ static void plugins_run_and_end_with_the_host(void **state) {
     await_lines(host, 0, 1);
     assert_true(row_of(host, 0).report.pid > 0);
     assert_true(lmc_plugin_host_guardian(host) > 0);
+    assert_true(lmc_plugin_host_watcher(host) > 0);
     lmc_plugin_host_stop(host);
     assert_int_equal(row_of(host, 0).report.state, LMC_PLUGIN_EXITED);
     assert_int_equal(row_of(host, 0).report.exit_code, -SIGTERM);
@@ -129,6 +130,43 @@ static void a_killed_guardian_leaves_nothing(void **state) {
     assert_int_equal(lmc_plugin_host_control(host, lmc_text("a.sh"), LMC_PLUGIN_START, NULL),
                      LMC_CLOSED);
     lmc_plugin_host_destroy(host);
+}
+
+static void a_killed_watcher_leaves_nothing(void **state) {
+    (void)state;
+    lmc_case_file("a.sh", STUBBORN);
+    lmc_plugin_host *host = start("{}", LMC_NS_PER_S);
+    await_lines(host, 0, 1);
+    kill((pid_t)lmc_plugin_host_watcher(host), SIGKILL);
+    await_idle(host);
+    nothing_is_left();
+    assert_int_equal(lmc_plugin_host_guardian(host), 0);
+    lmc_plugin_host_destroy(host);
+}
+
+/* Left its session, wiped its environment, was orphaned: nothing but its blood tells. */
+#define CHANGELING                                                           \
+    "#!/bin/sh\n(setsid env -i sh -c 'trap \"\" TERM; exec sleep 1009' &)\n" \
+    "sleep 0.2; echo ready; exec sleep 1009\n"
+
+static void a_descendant_without_any_mark_ends_with(int victims) {
+    lmc_case_file("a.sh", CHANGELING);
+    lmc_plugin_host *host = start("{}", LMC_NS_PER_S);
+    await_lines(host, 0, 1);
+    pid_t guardian = (pid_t)lmc_plugin_host_guardian(host);
+    if ((victims & 1) != 0)
+        kill((pid_t)lmc_plugin_host_watcher(host), SIGKILL);
+    if ((victims & 2) != 0)
+        kill(guardian, SIGKILL);
+    await_idle(host);
+    nothing_is_left();
+    lmc_plugin_host_destroy(host);
+}
+
+static void what_no_mark_tells_ends_with_guardian_watcher_or_both(void **state) {
+    (void)state;
+    for (int victims = 1; victims <= 3; victims++)
+        a_descendant_without_any_mark_ends_with(victims);
 }
 
 static void other_children_are_none_of_its_business(void **state) {
@@ -335,6 +373,8 @@ int main(int count, char **words) {
         LMC_FOLDER_TEST(plugins_run_and_end_with_the_host),
         LMC_FOLDER_TEST(the_stubborn_are_killed_with_all_they_left),
         LMC_FOLDER_TEST(a_killed_guardian_leaves_nothing),
+        LMC_FOLDER_TEST(a_killed_watcher_leaves_nothing),
+        LMC_FOLDER_TEST(what_no_mark_tells_ends_with_guardian_watcher_or_both),
         LMC_FOLDER_TEST(other_children_are_none_of_its_business),
         LMC_FOLDER_TEST(a_forked_child_of_the_server_does_not_keep_plugins_alive),
         LMC_FOLDER_TEST(plugins_are_controlled_by_name),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 void lmc_outbox_fini(lmc_outbox *outbox) { lmc_buffer_fini(&outbox->bytes); }
 
@@ -45,6 +46,7 @@ static void finish(lmc_outbox *outbox, size_t begin) {
 
 void lmc_outbox_ready(lmc_outbox *outbox, const char *folder) {
     size_t begin = lmc_wire_begin(&outbox->bytes, LMC_WIRE_READY, 0);
+    lmc_wire_put_int(&outbox->bytes, getpid());
     lmc_wire_put_text(&outbox->bytes, lmc_text(folder));
     finish(outbox, begin);
 }

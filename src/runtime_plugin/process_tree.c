@@ -156,6 +156,29 @@ void lmc_processes_fini(lmc_processes *processes) {
 
 /* ---- marks ---- */
 
+bool lmc_process_dump_filter(pid_t pid, unsigned *filter) {
+    char path[64], text[32], *end;
+    snprintf(path, sizeof path, "/proc/%d/coredump_filter", (int)pid);
+    if (read_file(path, text, sizeof text) <= 0)
+        return false;
+    *filter = (unsigned)strtoul(text, &end, 16);
+    return end != text;
+}
+
+void lmc_process_flip_dump_bits(void) {
+    char text[32];
+    unsigned filter;
+    if (!lmc_process_dump_filter(getpid(), &filter))
+        return;
+    int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
+    int size = snprintf(text, sizeof text, "0x%x", filter ^ LMC_PLUGIN_DUMP_BITS);
+    if (fd < 0)
+        return;
+    if (write(fd, text, (size_t)size) < 0)
+        errno = 0; /* one mark less */
+    close(fd);
+}
+
 bool lmc_process_is_marked(pid_t pid, const char *text) {
     char path[64], piece[4096];
     size_t size = strlen(text), kept = 0, total = 0;

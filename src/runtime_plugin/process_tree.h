@@ -32,6 +32,16 @@ void lmc_processes_fini(lmc_processes *processes);
 /* Signals exactly this process; false: it is gone. */
 bool lmc_process_signal(const lmc_process *process, int number);
 
+/*
+ * A mark that survives what wipes all others: which mappings a core dump has is inherited over
+ * fork and exec. Plugins have two bits flipped, which are about mappings of persistent memory
+ * (DAX) that nobody dumps. False: it cannot be read here.
+ */
+#define LMC_PLUGIN_DUMP_BITS 0x180u
+bool lmc_process_dump_filter(pid_t pid, unsigned *filter);
+/* Flips them in this process; as a child may, after fork(). */
+void lmc_process_flip_dump_bits(void);
+
 /* Whether the environment it was started with contains this text, which nobody else's does. */
 bool lmc_process_is_marked(pid_t pid, const char *text);
 

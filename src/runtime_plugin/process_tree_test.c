@@ -93,6 +93,37 @@ static void a_number_given_anew_is_not_signalled(void **state) {
     assert_false(lmc_process_signal(&other, 0));
 }
 
+static void flipped_dump_bits_outlive_fork_and_exec(void **state) {
+    (void)state;
+    unsigned own = 0, filter = 0;
+    if (!lmc_process_dump_filter(getpid(), &own))
+        skip();
+    pid_t child = fork();
+    if (child == 0) {
+        lmc_process_flip_dump_bits();
+        if (fork() == 0) {
+            setsid();
+            execle("/bin/sleep", "sleep", "1000", NULL, (char *[]){NULL});
+        }
+        sleep_for_ever();
+    }
+    lmc_processes all = {0};
+    while (all.count < 2 || !lmc_process_dump_filter(all.items[1].pid, &filter) ||
+           filter == own) {
+        lmc_processes_fini(&all);
+        assert_int_equal(lmc_process_descendants(getpid(), &all), LMC_OK);
+    }
+    assert_int_equal(filter, own ^ LMC_PLUGIN_DUMP_BITS);
+    assert_true(lmc_process_dump_filter(all.items[0].pid, &filter));
+    assert_int_equal(filter, own ^ LMC_PLUGIN_DUMP_BITS);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(lmc_process_signal(&all.items[i], SIGKILL));
+    for (size_t i = 0; i < 2; i++)
+        waitpid(all.items[i].pid, NULL, 0);
+    assert_false(lmc_process_dump_filter(all.items[0].pid, &filter));
+    lmc_processes_fini(&all);
+}
+
 static void a_name_full_of_parentheses_is_read(void **state) {
     (void)state;
     lmc_process self;
@@ -140,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descendants_are_found_wherever_they_went),
         cmocka_unit_test(a_number_given_anew_is_not_signalled),
+        cmocka_unit_test(flipped_dump_bits_outlive_fork_and_exec),
         cmocka_unit_test(a_name_full_of_parentheses_is_read),
         cmocka_unit_test(marks_are_found_in_long_environments),
         cmocka_unit_test(running_out_of_memory_leaks_nothing),

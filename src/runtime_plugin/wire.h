@@ -26,7 +26,7 @@ typedef enum lmc_wire_type {
     LMC_WIRE_RESTART, /* as START; stops it first when it runs */
     LMC_WIRE_END,     /* stop everything, then end */
     /* to the server */
-    LMC_WIRE_READY = 65, /* text: the folder of configuration files, "" if there is none */
+    LMC_WIRE_READY = 65, /* process number; the folder of configuration files, "" if none */
     LMC_WIRE_STATE,
     LMC_WIRE_LOG,     /* level, text */
     LMC_WIRE_LINE,    /* stream, level, raw size, text */

@@ -112,7 +112,9 @@ void lmc_server_report_plugins(const lmc_server *server, lmc_writer *writer) {
     lmc_plugin_host *host = host_of(server);
     int64_t guardian = host != NULL ? lmc_plugin_host_guardian(host) : 0;
     write_list(server, writer, "runtime_plugins");
+    int64_t watcher = host != NULL ? lmc_plugin_host_watcher(host) : 0;
     write_number(writer, "plugin_guardian", guardian > 0, guardian);
+    write_number(writer, "plugin_watcher", watcher > 0, watcher);
 }
 
 /* ---- metrics ---- */

@@ -426,14 +426,15 @@ def start_leavers(server, leavers):
 def test_51_a_killed_server_leaves_no_plugin(server, leavers):
     one = start_leavers(server, leavers)
     guardian = one.status()["plugin_guardian"]
-    everybody = [pid for pid in descendants(one.process.pid) if pid != guardian]
+    owners = (guardian, one.status()["plugin_watcher"])
+    everybody = [pid for pid in descendants(one.process.pid) if pid not in owners]
     assert len(everybody) >= 7
     one.kill()
     start = time.monotonic()
     poll_until(lambda: not any(map(alive, everybody)), "an end of all plugins", 10)
     assert time.monotonic() - start < 1.0
     assert not leavers.processes()
-    poll_until(lambda: not alive(guardian), "the guardian's end", 10)
+    poll_until(lambda: not any(map(alive, owners)), "the end of guardian and watcher", 10)
     one.judged = True
 
 

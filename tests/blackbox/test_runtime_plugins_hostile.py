@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -190,3 +191,95 @@ def test_servers_come_and_go_without_a_trace(server, tmp_path):
         one.wait_log(r"\[short\.sh\] up")
         one.judge()
         assert not folder.processes()
+
+
+# Leaves its session, runs something else with an empty environment and other descriptors, is orphaned, and ignores
+# SIGTERM: nothing that it could be known by is left, but that it descends from a plugin.
+CHANGELING = """
+import os, sys, time
+body = ("import os, signal, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+        "if os.fork() == 0: os.setsid()\\n"
+        "time.sleep(1000)")
+for double in (False, True):
+    if os.fork() == 0:
+        os.setsid()
+        if double and os.fork(): os._exit(0)
+        os.chdir("/")
+        os.closerange(0, 256)
+        os.execve(sys.executable, [sys.executable, "-c", body, os.path.dirname(sys.argv[0])], {})
+print("left", flush=True)
+if os.path.basename(sys.argv[0]) == "goes.py":
+    os._exit(0)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [("server",), ("guardian",), ("watcher",), ("server", "guardian"), ("guardian", "server"), ("server", "watcher"),
+     ("watcher", "guardian"), ("guardian", "watcher")],
+    ids="+".join,
+)  # fmt: skip
+def test_51_whichever_one_or_two_of_server_guardian_and_watcher_are_killed_no_plugin_is_left(server, tmp_path, victims):
+    folder = PluginFolder(tmp_path / "changelings")
+    for name in ("goes.py", "stays.py"):
+        folder.python(name, CHANGELING)
+    folder.python("stubborn.py", HOSTILE["stubborn.py"])
+    one = run_plugins(server, folder)
+    for name in ("goes.py", "stays.py"):
+        one.wait_log(rf"\[{name}\] left")
+    poll_until(lambda: len(folder.processes()) >= 10, "all of them")
+    status = one.status()
+    numbers = {"server": one.process.pid, "guardian": status["plugin_guardian"], "watcher": status["plugin_watcher"]}
+    assert len(set(numbers.values())) == 3
+    one.allow(r"The guardian of the runtime plugins \(process \d+\) is gone: (its watcher, process \d+, was )?killed by signal 9")
+    for victim in victims:
+        os.kill(numbers[victim], signal.SIGKILL)
+    start = time.monotonic()
+    poll_until(lambda: not folder.processes(), "an end of all", 10)
+    assert ASAN or time.monotonic() - start < 2.0
+    poll_until(lambda: not alive(numbers["guardian"]) and not alive(numbers["watcher"]), "their end", 10)
+    if "server" in victims:
+        one.judged = True
+        one.kill()
+        return
+    poll_until(lambda: one.status()["plugin_guardian"] is None, "a table that says so")
+    assert one.status()["plugin_watcher"] is None
+    assert one.get("/healthcheck").status == 200 and one.log().count("LMCache ERROR") == 1
+    if len(victims) == 1:  # else the dead that a plugin never collected, of whom nobody knows whose they are, are left
+        assert not zombies(one.process.pid)
+
+
+def test_51_children_of_the_server_that_are_no_plugins_outlive_guardian_and_watcher(server, tmp_path):
+    """A server module's own processes are not the plugins', whoever was killed."""
+    from python_packages import HOST, Packages
+
+    if not HOST.exists():
+        pytest.skip("the Python host is not built")
+    packages = Packages(tmp_path / "packages")
+    packages.one_class(
+        """
+        def __init__(self, build_ctx):
+            super().__init__(build_ctx)
+            import subprocess
+            self.child = subprocess.Popen(["sleep", "1000"], env={}, start_new_session=True)
+        def report_status(self):
+            return {"child": self.child.pid, "child_ended": self.child.poll()}
+        def close(self):
+            self.child.kill()
+            self.child.wait()
+        """
+    )
+    folder = PluginFolder(tmp_path / "plugins")
+    folder.python("stays.py", CHANGELING)
+    one = run_plugins(
+        server, folder, flags=["--server-module", json.dumps({"module_path": "probe"})], environment=packages.environment()
+    )
+    one.allow("The guardian of the runtime plugins")
+    one.wait_log(r"\[stays.py\] left")
+    status = one.status()
+    for which in ("plugin_watcher", "plugin_guardian"):
+        os.kill(status[which], signal.SIGKILL)
+    poll_until(lambda: one.status()["plugin_guardian"] is None, "a table that says so")
+    poll_until(lambda: not folder.processes(), "an end of all", 10)
+    assert one.status()["child_ended"] is None and alive(status["child"])
