@@ -83,7 +83,7 @@ LMC_CLIENT_API lmc_status lmc_client_server_module_call(lmc_client *client, cons
 
 typedef struct lmc_client_slot {
     int64_t offset, length; /* bytes, in the pool */
-    int64_t chunk_index;    /* of a store: position in the range; of a retrieve: in order, -1 */
+    int64_t chunk_index;    /* position in the range; -1: the slots stand in its order */
 } lmc_client_slot;
 
 /*

@@ -39,11 +39,11 @@ int64_t lmc_engine_range_tokens(const lmc_cache_key *key, uint32_t chunk_size);
 uint64_t lmc_engine_transfer_bytes(const lmc_transfer *transfer);
 
 /*
- * The MessagePack map that tells a client where its slots lie in the pool
- * (zmq-wire.md 7.5, 9.3), in the arena. `with_indices`: also which chunks they are. {NULL, 0}:
- * no memory.
+ * The "context" of a prepared transfer, in the arena: the slots, or none when the bytes go with
+ * the call, and where each chunk belongs. Empty: out of memory.
  */
-lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, bool with_indices,
+enum { LMC_CONTEXT_SLOTS = 1, LMC_CONTEXT_INDICES = 2 };
+lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, unsigned parts,
                            lmc_arena *arena);
 
 #endif

@@ -29,6 +29,14 @@ static void release_objects(void *arg) {
     lmc_metrics_transfer_finished(held->module->context->metrics, LMC_TRANSFER_RETRIEVE, "cpu");
 }
 
+/* Chunks stand in the order of the range, so that nobody needs their places, unless some that
+ * the client did not mask are left out (D43). */
+static unsigned places_of(const lmc_transfer *transfer) {
+    size_t count = transfer->slot_count;
+    bool gaps = count > 0 && transfer->slots[count - 1].list_index != (int64_t)count - 1;
+    return gaps ? LMC_CONTEXT_INDICES : 0;
+}
+
 /* The chunks go with the reply, in pickle form. */
 static lmc_status answer_tensors(const lmc_engine_driven *module, lmc_call *call,
                                  const held_objects *held) {
@@ -45,7 +53,8 @@ static lmc_status answer_tensors(const lmc_engine_driven *module, lmc_call *call
     if (status == LMC_OK)
         status = lmc_tensors_write(&lists, arena, &reply->data);
     if (status == LMC_OK)
-        reply->context = lmc_slot_context(module->cache, &(lmc_transfer){0}, false, arena);
+        reply->context =
+            lmc_slot_context(module->cache, &held->transfer, places_of(&held->transfer), arena);
     return status;
 }
 
@@ -54,7 +63,8 @@ static lmc_status answer_slots(const lmc_engine_driven *module, lmc_call *call,
                                const held_objects *held) {
     lmc_prepare_retrieve_reply *reply = lmc_call_reply(call);
     reply->context =
-        lmc_slot_context(module->cache, &held->transfer, false, lmc_call_arena(call));
+        lmc_slot_context(module->cache, &held->transfer,
+                         LMC_CONTEXT_SLOTS | places_of(&held->transfer), lmc_call_arena(call));
     return reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
 }
 

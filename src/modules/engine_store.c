@@ -55,7 +55,9 @@ void lmc_engine_prepare_store(void *self, lmc_call *call) {
     lmc_tell_transfer(module->context, "mp.store.start", &request->key, request->instance_id);
     lmc_tell_tokens(module->context, &request->key);
     if (!transfer.by_copy) {
-        reply->context = lmc_slot_context(module->cache, &transfer, true, lmc_call_arena(call));
+        reply->context =
+            lmc_slot_context(module->cache, &transfer, LMC_CONTEXT_SLOTS | LMC_CONTEXT_INDICES,
+                             lmc_call_arena(call));
         status = reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
     }
     lmc_complete(call, status);

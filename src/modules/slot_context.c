@@ -19,13 +19,14 @@ static void write_slot(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer *tr
 }
 
 static void write_context(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer *transfer,
-                          bool with_indices) {
-    lmc_mp_write_map(writer, with_indices ? 2 : 1);
+                          unsigned parts) {
+    size_t slots = (parts & LMC_CONTEXT_SLOTS) != 0 ? transfer->slot_count : 0;
+    lmc_mp_write_map(writer, (parts & LMC_CONTEXT_INDICES) != 0 ? 2 : 1);
     lmc_mp_write_name(writer, "slots");
-    lmc_mp_write_array(writer, transfer->slot_count);
-    for (size_t i = 0; i < transfer->slot_count; i++)
+    lmc_mp_write_array(writer, slots);
+    for (size_t i = 0; i < slots; i++)
         write_slot(writer, l1, transfer, &transfer->slots[i]);
-    if (!with_indices)
+    if ((parts & LMC_CONTEXT_INDICES) == 0)
         return;
     lmc_mp_write_name(writer, "chunk_indices");
     lmc_mp_write_array(writer, transfer->slot_count);
@@ -33,16 +34,16 @@ static void write_context(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer 
         lmc_mp_write_int(writer, transfer->slots[i].chunk_index);
 }
 
-lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, bool with_indices,
+lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, unsigned parts,
                            lmc_arena *arena) {
     lmc_l1 *l1 = lmc_cache_l1(cache);
     lmc_mp_writer writer = {0};
-    write_context(&writer, l1, transfer, with_indices);
+    write_context(&writer, l1, transfer, parts);
     size_t size = writer.size;
     uint8_t *bytes = lmc_arena_alloc(arena, size);
     if (bytes == NULL)
         return (lmc_slice){0};
     writer = (lmc_mp_writer){.out = bytes};
-    write_context(&writer, l1, transfer, with_indices);
+    write_context(&writer, l1, transfer, parts);
     return (lmc_slice){bytes, size};
 }

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from house import ROOT, chunk_payload, end, lookup_key, poll_until
+from house import INSTANCE, ROOT, chunk_payload, end, key_map, lookup_key, poll_until
 
 from lmcached import CacheKey
+from lmcached.tensors import read_tensors, write_tensors
 
 LAYOUT = {"num_layers": 2, "hidden_dim_size": 8, "dtype": "float16", "block_size": 2}
 TOKENS = list(range(100, 140))  # ten chunks of four
@@ -218,3 +219,40 @@ def test_a_full_cache_evicts_the_oldest_instead_of_refusing(server):
         worker.client.end_session(f"p{prompt}").result(10)
     assert one.l1()["memory_used_bytes"] <= 64 << 20
     worker.unregister()
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_a_window_s_chunks_say_where_they_belong_when_others_are_left_out(server, raw, shm):
+    """D43: of a windowed group the last chunks are delivered. Who did not mask the others needs the places."""
+    one = server(shm=shm)
+    client = raw(one)
+    groups = [
+        {"engine_group_id": 0, "layer_indices": [0, 1]},
+        {"engine_group_id": 1, "layer_indices": [2, 3], "sw_size_tokens": 6},
+    ]
+    registration = {
+        "instance_id": INSTANCE, "model_name": "m", "world_size": 1, "block_size": 2, "num_layers": 4,
+        "hidden_dim_size": 8, "dtype_str": "float16", "use_mla": False, "engine_group_infos": groups,
+    }  # fmt: skip
+    assert client.call(14, registration)["error"] is None
+    tokens = list(range(1, 33))
+    key = key_map(token_ids=tokens, end=32)
+    client.call(16, key, INSTANCE)
+    chunks = [chunk_payload(n, 256) for n in range(16)]
+    assert client.call(17, key, INSTANCE, b"" if shm else write_tensors(chunks, "float16", (2, 2, 4, 8))) is True
+
+    def retrieve(mask):
+        reply = client.call(18, {**key, "null_chunk_mask": mask}, INSTANCE)
+        client.call(19, {**key, "null_chunk_mask": mask}, INSTANCE)
+        assert reply["success"] is True
+        if not shm:
+            assert [t.tobytes() for t in read_tensors(reply["data"])] == chunks[:8] + chunks[14:]
+        return reply["context"]
+
+    wanted = {"slots": [], "chunk_indices": [*range(8), 14, 15]}
+    shown = retrieve(None)
+    assert (len(shown["slots"]), shown["chunk_indices"]) == (10 if shm else 0, wanted["chunk_indices"])
+    all_but = [[False] * 8, [True] * 6 + [False] * 2]
+    assert "chunk_indices" not in retrieve(all_but), "the client masked what is left out"
+    client.call(13, key["request_id"])
+    client.call(15, INSTANCE)
