@@ -13,7 +13,9 @@
 static const char usage[] = "usage: %s call [-h] [--timeout SECONDS] URL METHOD [PAYLOAD]\n";
 
 static const char help[] =
-    "\nCalls a method that a server module offers, and writes its answer as it is.\n\n"
+    "\nCalls a method that a server module offers, and writes its answer as it is. On a "
+    "terminal\n"
+    "an answer whose last line has no end gets one; to a file or a pipe go the bytes alone.\n\n"
     "  URL                the server's request port: tcp://localhost:5555\n"
     "  METHOD             for example hello.greet\n"
     "  PAYLOAD            the bytes themselves, @FILE for those of a file, - for those of\n"

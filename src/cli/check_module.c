@@ -102,6 +102,15 @@ static void show_file(const lmc_cli *cli, const lmc_native_file *file) {
 
 /* ---- what is wrong ---- */
 
+static const char *fix_of(const char *what) {
+    if (strncmp(what, "duplicate", strlen("duplicate")) == 0)
+        return "name each file once; if they are two, give one of the classes another name";
+    if (strstr(what, "cycle") != NULL)
+        return "take one of the dependencies away, or ask for it later than in create";
+    return "if it is a class of another module, name that one too: check-module OTHER.so "
+           "THIS.so";
+}
+
 /* Duplicate classes, missing dependencies, cycles: what only shows beside the built-in ones. */
 static void check_graph(checked_files *checked) {
     size_t count;
@@ -121,10 +130,7 @@ static void check_graph(checked_files *checked) {
                  k++)
                 classes[count++] = checked->files[i]->classes[k];
         if (lmc_graph_order(classes, count, order, &error) != LMC_OK)
-            lmc_violations_add(&checked->violations,
-                               "if it is a class of another module, name that one too: "
-                               "check-module OTHER.so THIS.so",
-                               "%s", error.text);
+            lmc_violations_add(&checked->violations, fix_of(error.text), "%s", error.text);
     }
     free(classes);
     free(order);

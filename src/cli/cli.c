@@ -9,21 +9,23 @@
 #include "runtime_plugin/guardian.h"
 
 static const lmc_command commands[] = {
-    {"server", "start the cache server", lmc_command_server},
-    {"ping", "ask whether a cache server or an engine is alive, or ready", lmc_command_ping},
-    {"describe", "show the state of a cache server", lmc_command_describe},
-    {"kvcache", "clear the cache of a server", lmc_command_kvcache},
-    {"version", "show the version", lmc_command_version},
-    {"quota", "per-tenant budgets", NULL},
-    {"query", "send one request to an engine or a coordinator", NULL},
-    {"trace", "look at and replay recorded traces", NULL},
-    {"bench", "measure a server, an engine or an L2 adapter", NULL},
-    {"tool", "offline tools", NULL},
-    {"coordinator", "start the fleet's registry", NULL},
+    {"server", "start the cache server", lmc_command_server, NULL},
+    {"ping", "ask whether a cache server or an engine is alive, or ready", lmc_command_ping,
+     "kvcache engine"},
+    {"describe", "show the state of a cache server", lmc_command_describe, "kvcache"},
+    {"kvcache", "clear the cache of a server", lmc_command_kvcache, "clear"},
+    {"version", "show the version", lmc_command_version, NULL},
+    {"quota", "per-tenant budgets", NULL, NULL},
+    {"query", "send one request to an engine or a coordinator", NULL, NULL},
+    {"trace", "look at and replay recorded traces", NULL, NULL},
+    {"bench", "measure a server, an engine or an L2 adapter", NULL, NULL},
+    {"tool", "offline tools", NULL, NULL},
+    {"coordinator", "start the fleet's registry", NULL, NULL},
     {"plugins", "run runtime plugins, look at and control those of a server",
-     lmc_command_plugins},
-    {"call", "call a method of a server module", lmc_command_call},
-    {"check-module", "look at a server module without a server", lmc_command_check_module},
+     lmc_command_plugins, "run list start stop restart logs"},
+    {"call", "call a method of a server module", lmc_command_call, NULL},
+    {"check-module", "look at a server module without a server", lmc_command_check_module,
+     NULL},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

@@ -26,6 +26,7 @@ typedef struct lmc_command {
     const char *name;
     const char *summary;
     int (*run)(lmc_cli *cli, int count, char *const *words); /* NULL: not built yet */
+    const char *actions; /* words that may follow, for completion; NULL: none, or files */
 } lmc_command;
 
 /* All commands, in the order of --help. */

@@ -135,6 +135,37 @@ static bool is_offered(const lmc_option *row) {
     return is_shown(row) && row->level != LMC_LEVEL_NOT_BUILT;
 }
 
+/* Everything but `server`: options as --help has them, actions, plugins' names, files. */
+static void complete_commands(const lmc_command *commands, size_t count) {
+    puts("  if [ \"$command\" != server ]; then\n"
+         "    local action= words=\n"
+         "    case $command in");
+    for (size_t i = 0; i < count; i++)
+        if (commands[i].run != NULL && commands[i].actions != NULL)
+            printf("      %s) words='%s' ;;\n", commands[i].name, commands[i].actions);
+    puts("    esac\n"
+         "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+         "      if [[ \" $words \" == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
+         "        action=${COMP_WORDS[i]}\n"
+         "      fi\n"
+         "    done\n"
+         "    case $word in\n"
+         "      -*) COMPREPLY=($(compgen -W \"$(\"$1\" $command $action --help 2>/dev/null |\n"
+         "            grep -oE -- '--[a-z0-9-]+')\" -- \"$word\")); return ;;\n"
+         "      @*) [ \"$command\" = call ] &&\n"
+         "            COMPREPLY=($(compgen -P @ -f -- \"${word#@}\")); return ;;\n"
+         "    esac\n"
+         "    case $command:$action in\n"
+         "      plugins:st*|plugins:restart|plugins:logs)\n"
+         "        words=$(\"$1\" plugins list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;\n"
+         "      plugins:run|check-module:) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+         "    esac\n"
+         "    [ -n \"$action\" ] && [ \"$command\" != plugins ] && return\n"
+         "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+         "    return\n"
+         "  fi");
+}
+
 static void bash_completion(void) {
     size_t count;
     const lmc_command *commands = lmc_cli_commands(&count);
@@ -146,10 +177,9 @@ static void bash_completion(void) {
     for (size_t i = 0; i < count; i++)
         if (commands[i].run != NULL)
             printf(" %s", commands[i].name);
-    puts("' -- \"$word\"))\n    return\n  fi\n  if [ \"$command\" != server ]; then\n"
-         "    COMPREPLY=($(compgen -W \"$(\"$1\" \"$command\" --help 2>/dev/null |\n"
-         "      grep -oE -- '--[a-z0-9-]+')\" -- \"$word\"))\n    return\n  fi\n"
-         "  case ${COMP_WORDS[COMP_CWORD - 1]} in");
+    puts("' -- \"$word\"))\n    return\n  fi");
+    complete_commands(commands, count);
+    puts("  case ${COMP_WORDS[COMP_CWORD - 1]} in");
     for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
         if (is_offered(row))
             put_value_case(row);

@@ -113,6 +113,19 @@ def test_bash_completes_commands_options_and_choices(prefix):
     assert "--ready" in complete(prefix, "ping", "--r")
 
 
+def test_bash_completes_actions_payloads_and_files(prefix, tmp_path):
+    assert complete(prefix, "plugins", "sto") == ["stop"]
+    assert complete(prefix, "plugins", "") == ["run", "list", "start", "stop", "restart", "logs"]
+    assert complete(prefix, "kvcache", "") == ["clear"]
+    assert complete(prefix, "kvcache", "clear", "") == []
+    assert "--follow" in complete(prefix, "plugins", "logs", "--f")
+    assert "--timeout" in complete(prefix, "call", "--t")
+    (tmp_path / "payload.json").write_text("{}")
+    assert complete(prefix, "call", "tcp://localhost:5555", "a.b", f"@{tmp_path}/pay") == [f"@{tmp_path}/payload.json"]
+    assert complete(prefix, "check-module", f"{tmp_path}/p") == [f"{tmp_path}/payload.json"]
+    assert complete(prefix, "plugins", "run", f"{tmp_path}/p") == [f"{tmp_path}/payload.json"]
+
+
 def test_the_unit_starts_the_program_that_was_installed(prefix):
     unit = (prefix / "lib/systemd/system/lmcached.service").read_text()
     assert re.search(r"^ExecStart=/\S+/bin/lmcached server ", unit, re.M) and "@" not in unit

@@ -18,6 +18,8 @@ from modules import (
 
 BASE = ["--l1-size-gb", "0.0625", "--eviction-policy", "LRU"]
 
+SOAK = bool(os.environ.get("LMC_SOAK"))
+
 
 @pytest.fixture
 def trace(tmp_path):
@@ -512,6 +514,42 @@ def test_32_reaped_ids_are_dropped_on_every_target_one_that_hangs_included(serve
     assert one.stop() == 0
 
 
+@pytest.mark.skipif(not SOAK, reason="takes more than a minute: LMC_SOAK=1")
+def test_32_a_drop_that_sleeps_sixty_seconds_delays_nobody_else(server, raw, trace):
+    """Neither the other modules nor the other dead instances, calls, pings or the status."""
+    finder, slow, other = (probe(name, live=True) for name in ("FinderModule", "SlowModule", "OtherModule"))
+    one = server(
+        "--worker-reap-timeout-seconds", "30", "--worker-registration-grace-seconds", "60",
+        *flags(
+            spec(finder, trace=str(trace.path), reap=77), spec(slow, trace=str(trace.path), drop="sleep 60"),
+            spec(other, trace=str(trace.path)),
+        ),
+    )  # fmt: skip
+    client = raw(one)
+    dying = [one.worker(instance_id=1000 + n) for n in range(3)]
+    for worker in dying:
+        client.call("ping", worker.instance_id)
+        worker.client.close()
+    poll_until(lambda: trace.of("drop:77").count("SlowModule") == 1, "the call that sleeps", 30)
+    began = time.monotonic()
+    gone = {f"drop:{worker.instance_id}" for worker in dying}
+    one.allow("has been silent for too long; its registration is dropped")
+    while time.monotonic() - began < 55:
+        start = time.monotonic()
+        assert client.call("noop") == "OK" and client.call("ping", 5) is True
+        assert one.get("/status").status == 200
+        assert time.monotonic() - start < 5
+        time.sleep(0.5)
+    scans = trace.of("drop:77").count("OtherModule")
+    assert scans >= 6 and trace.of("drop:77").count("SlowModule") == 1
+    poll_until(lambda: all("OtherModule" in trace.of(what) for what in gone), "the others' deaths", 60)
+    poll_until(lambda: trace.of("drop:77").count("SlowModule") >= 2, "its next call, once it is back", 60)
+    assert time.monotonic() - began >= 59
+    one.allow(r"SlowModule did not return from a call about a lost instance; abandoned",
+              r"\w+ has not returned from a call; it is not closed")  # fmt: skip
+    assert one.stop() == 0
+
+
 def test_32_nothing_is_reaped_with_a_timeout_of_zero(server, trace):
     one = server(
         "--worker-reap-timeout-seconds", "0", *flags(spec(probe("LiveModule", live=True), trace=str(trace.path)))
@@ -658,7 +696,6 @@ def test_without_observability_there_is_no_bus_and_modules_are_told(server):
         ("CLASS_FLAGS", "{}: BrokenModule has unknown flags 0x40"),
         ("NO_CREATE", "{}: BrokenModule cannot be created: it has no create function"),
         ("TWO_METHODS", "{}: duplicate server module method: broken.answer"),
-        ("BARE_METHOD", "{}: server module handler method must be namespaced (BrokenModule: 'answer')"),
         ("UNKNOWN_OPERATION", "{}: BrokenModule: unknown operation 'brew_coffee'"),
         ("NON_BLOCKING", "{}: BrokenModule: operation 'noop': Non-blocking handler is not supported yet"),
         ("TWO_OPERATIONS", "{}: BrokenModule has multiple handlers for 'noop'"),
@@ -676,6 +713,15 @@ def test_damaged_data_is_refused_with_file_and_versions(tmp_path, kind, text):
     done = run_cli("check-module", path)
     assert done.returncode == 1
     assert f"violation: {expected}" in done.stdout and "      fix: " in done.stdout
+
+
+def test_23_a_method_without_a_namespace_is_refused(tmp_path):
+    path = broken("BARE_METHOD")
+    expected = f"server module {path}: server module handler method must be namespaced (BrokenModule: 'answer')"
+    assert error_of(failed_start(tmp_path, spec(path))) == expected
+    done = run_cli("check-module", path)
+    assert done.returncode == 1
+    assert f"violation: {expected}\n      fix: " in done.stdout
 
 
 def test_a_class_of_a_taken_name_is_refused(tmp_path):

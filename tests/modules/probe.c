@@ -17,7 +17,7 @@
  * {"registrar": "no_pool" | "pool" | "affinity_pool" | "sync_pool" | "unhandled" | "null" |
  * "fail"}
  * {"override": "forward" | "after" | "answer" | "fail" | "never" | "sleep"}
- * {"drop": "hang"}, {"touch": "hang"}, {"reap": ID}
+ * {"drop": "hang" | "sleep 60"}, {"touch": "hang"}, {"reap": ID}
  * {"subscribe": EVENT}, {"leave_object": true}, {"leak": true}
  */
 #include <fcntl.h>
@@ -475,6 +475,8 @@ static void drop(void *self, int64_t id) {
     say(self, text);
     if (is(((probe *)self)->drop, "hang"))
         hang();
+    if (is(((probe *)self)->drop, "sleep 60"))
+        sleep(60);
 }
 
 static const lmc_liveness liveness = {touch, reap, tracked, drop, {0}};
