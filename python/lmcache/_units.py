@@ -34,7 +34,11 @@ from lmcache.v1.multiprocess.ext_server_module import (
     components_of,
     iter_server_module_handlers,
 )
-from lmcache.v1.multiprocess.modules._builtin import BuiltinModule, NativeModule
+from lmcache.v1.multiprocess.modules._builtin import (
+    BuiltinModule,
+    BuiltinTransferModule,
+    NativeModule,
+)
 from lmcache.v1.multiprocess.request_handler import iter_request_handlers
 
 _MAX_DEPTH = 64
@@ -79,8 +83,20 @@ class BuildContext(ModuleBuildContext):
     def add_built(self, name: str, module: Any) -> None:
         self._python_names.add(name)
         self._modules[name] = module
-        if liveness_methods(module) is not None:
-            self.add_liveness_target(module)
+        self._sort_targets()
+
+    @property
+    def liveness_targets(self) -> List[Any]:
+        """Those of the server, too; live."""
+        self._sort_targets()
+        return self._targets
+
+    def _sort_targets(self) -> None:
+        """In construction order; what somebody added by hand stands at the end."""
+        built = [one for one in self._all().values() if liveness_methods(one) is not None]
+        more = [one for one in self._targets if not any(one is other for other in built)]
+        of_server = (*_builtins.CLASSES, NativeModule)
+        self._targets[:] = [*built, *(one for one in more if type(one) not in of_server)]
 
     def drop_built(self, module: Any) -> None:
         """It is about to be closed."""
@@ -122,7 +138,7 @@ class Unit:
             "instance": module,
             "operations": operations,
             "envelopes": envelopes,
-            "liveness": liveness_methods(module),
+            "liveness": liveness_of(module),
         }
 
     def register_zmq(self, server: Any) -> None:
@@ -305,6 +321,19 @@ def tables_of(module: Any) -> Tuple[List[Dict[str, Any]], List[Dict[str, Any]]]:
         for bound in iter_server_module_handlers(module)
     ]
     return operations, envelopes
+
+
+def liveness_of(module: Any) -> Optional[Tuple[Any, ...]]:
+    """The methods of a target. A subclass of one of the server's modules is none by what it
+    inherits: the server asks its own module itself."""
+    methods = liveness_methods(module)
+    if methods is not None and all(map(_is_of_server, methods)):
+        return None
+    return methods
+
+
+def _is_of_server(method: Any) -> bool:
+    return getattr(method, "__func__", None) in vars(BuiltinTransferModule).values()
 
 
 def inherited_from_server(handler: Any) -> bool:

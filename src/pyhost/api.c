@@ -14,7 +14,7 @@ static bool add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {lmc_py_log_functions,      lmc_py_schema_functions,
                                    lmc_py_cache_functions,    lmc_py_event_functions,
                                    lmc_py_metric_functions,   lmc_py_call_functions,
-                                   lmc_py_registrar_functions};
+                                   lmc_py_liveness_functions, lmc_py_registrar_functions};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
             return false;

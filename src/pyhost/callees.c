@@ -18,6 +18,7 @@
 struct lmc_py_callee {
     const char *name;
     const lmc_operation *operations;
+    const lmc_liveness *liveness; /* NULL: it keeps nothing per worker */
     void *self;
     bool outside;
     _Atomic uint32_t state; /* calls that are inside, and CLOSED */
@@ -44,6 +45,7 @@ static void note(void *arg, const lmc_module_row *row) {
         return; /* it cannot be called, and says so */
     *added = (lmc_py_callee){.name = row->name,
                              .operations = row->class->operations,
+                             .liveness = row->class->liveness,
                              .self = row->self,
                              .outside = strcmp(row->origin, "built-in") != 0,
                              .earlier = atomic_load(&latest)};
@@ -139,6 +141,11 @@ lmc_handler *lmc_py_callee_chain(const lmc_py_callee *callee,
 
 bool lmc_py_callee_handles(const lmc_py_callee *callee, const char *operation) {
     return operation_of(callee, operation) != NULL;
+}
+
+const lmc_liveness *lmc_py_callee_liveness(const lmc_py_callee *callee, void **self) {
+    *self = callee->self;
+    return callee->liveness;
 }
 
 /* ---- closed ---- */

@@ -136,6 +136,7 @@ PyObject *lmc_py_built_names(void); /* a new list, in construction order */
 lmc_py_callee *lmc_py_callee_enter(const char *name);
 void lmc_py_callee_leave(lmc_py_callee *callee);
 bool lmc_py_callee_handles(const lmc_py_callee *callee, const char *operation);
+const lmc_liveness *lmc_py_callee_liveness(const lmc_py_callee *callee, void **self);
 /* Its handler and those that it has replaced, as the registry will have them; free() it. */
 lmc_handler *lmc_py_callee_chain(const lmc_py_callee *callee,
                                  const lmc_operation_def *operation);
@@ -161,7 +162,7 @@ void lmc_py_restore_signals(const char *whose);
 PyObject *lmc_py_make_host_module(void); /* PyInit function */
 extern PyMethodDef lmc_py_log_functions[], lmc_py_schema_functions[], lmc_py_cache_functions[],
     lmc_py_event_functions[], lmc_py_metric_functions[], lmc_py_call_functions[],
-    lmc_py_registrar_functions[];
+    lmc_py_liveness_functions[], lmc_py_registrar_functions[];
 /* The bytes of an object where they lie, or None; api_objects.c. */
 PyObject *lmc_py_hold(lmc_cache *cache, const lmc_object_key *key);
 bool lmc_py_add_object_type(PyObject *module);

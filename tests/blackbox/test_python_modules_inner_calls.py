@@ -187,3 +187,40 @@ def test_a_wrong_argument_is_told_by_name(host, packages):
     one.allow(TRACEBACK)
     lines = packages.lines()
     assert [line.split()[0] for line in lines] == ["TypeError", "TypeError", "TypeError"], json.dumps(lines)
+
+
+def test_30_liveness_targets_are_those_of_the_server_and_of_packages_in_order(host, packages, raw):
+    body = """
+    module_dependencies = [EngineDrivenTransferModule]
+    def touch_instance(self, instance_id): pass
+    def reap_stale_instances(self, timeout_s, grace_s): return []
+    def tracked_instance_count(self): return 5
+    def drop_instance_state(self, instance_id): pass
+    @server_module_handler("probe.targets")
+    def targets(self, payload):
+        return str([(type(one).__name__, one.tracked_instance_count()) for one in self.seen]).encode()
+    @server_module_handler("probe.reap")
+    def reap(self, payload):
+        target = self.seen[0]
+        target.touch_instance(int(payload))
+        reaped = [target.reap_stale_instances(1000.0, 2000.0), target.reap_stale_instances(1e-9, 1e-9)]
+        for instance_id in reaped[1]:
+            target.drop_instance_state(instance_id)
+        return str(reaped).encode()
+    """
+    create = "module = cls(build_ctx)\nmodule.seen = build_ctx.liveness_targets\ntrace(len(module.seen))\nreturn module"
+    more = KEY + """
+class Mine(EngineDrivenTransferModule):
+    @classmethod
+    def create(cls, build_ctx):
+        return cls(build_ctx.engine_context)
+"""
+    one = host(packages.one_class(body, create=create, more=more))
+    worker = one.worker()
+    client = raw(one)
+    assert packages.lines() == ["2"]  # at that time
+    assert answer(client, "probe.targets") == "[('EngineDrivenTransferModule', 1), ('Mine', 1), ('Probe', 5)]"
+    assert one.status()["worker_liveness"]["tracked_instances"] == 6  # the worker once, and the probe's
+    one.allow(f"{worker.instance_id}")
+    assert answer(client, "probe.reap", str(worker.instance_id).encode()) == f"[[], [{worker.instance_id}]]"
+    assert one.status()["worker_liveness"]["tracked_instances"] == 5

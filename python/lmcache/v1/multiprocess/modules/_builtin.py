@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, Optional, Tuple
+from typing import Any, ClassVar, Dict, List, Optional, Tuple
 
 from lmcache._bridge import host
 from lmcache._contracts import message_types
@@ -59,6 +59,29 @@ class BuiltinModule(DiscoverableModule):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of the server>"
+
+
+class BuiltinTransferModule(BuiltinModule):
+    """One that keeps state per worker: a liveness target."""
+
+    def touch_instance(self, instance_id: int) -> None:
+        name = self.server_name()
+        host(f"{name}.touch_instance").touch_instance(name, instance_id)
+
+    def reap_stale_instances(
+        self, reap_timeout_s: float, registration_grace_s: float
+    ) -> List[int]:
+        name = self.server_name()
+        reap = host(f"{name}.reap_stale_instances").reap_stale_instances
+        return list(reap(name, reap_timeout_s, registration_grace_s))
+
+    def tracked_instance_count(self) -> int:
+        name = self.server_name()
+        return host(f"{name}.tracked_instance_count").tracked_instance_count(name)
+
+    def drop_instance_state(self, instance_id: int) -> None:
+        name = self.server_name()
+        host(f"{name}.drop_instance_state").drop_instance_state(name, instance_id)
 
 
 class NativeModule:

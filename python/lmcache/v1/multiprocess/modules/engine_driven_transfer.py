@@ -9,13 +9,13 @@ from lmcache.v1.multiprocess.custom_types import (
     RegisterEngineDrivenContextPayload,
     RegisterEngineDrivenContextResponse,
 )
-from lmcache.v1.multiprocess.modules._builtin import BuiltinModule
+from lmcache.v1.multiprocess.modules._builtin import BuiltinTransferModule
 from lmcache.v1.multiprocess.request_handler import HandlerType, request_handler
 
 __all__ = ["EngineDrivenTransferModule"]
 
 
-class EngineDrivenTransferModule(BuiltinModule):
+class EngineDrivenTransferModule(BuiltinTransferModule):
     stem = "engine_driven_transfer"
 
     @request_handler(HandlerType.SYNC)

@@ -8,13 +8,13 @@ from lmcache.utils import EngineType
 from lmcache.v1.kv_format.types import LayoutHints
 from lmcache.v1.multiprocess.custom_types import DeviceIPCWrapper, IPCCacheServerKey
 from lmcache.v1.multiprocess.group_view import EngineGroupInfo
-from lmcache.v1.multiprocess.modules._builtin import BuiltinModule
+from lmcache.v1.multiprocess.modules._builtin import BuiltinTransferModule
 from lmcache.v1.multiprocess.request_handler import HandlerType, request_handler
 
 __all__ = ["LMCacheDrivenTransferModule"]
 
 
-class LMCacheDrivenTransferModule(BuiltinModule):
+class LMCacheDrivenTransferModule(BuiltinTransferModule):
     stem = "lmcache_driven_transfer"
 
     @request_handler(HandlerType.SYNC)
