@@ -190,6 +190,17 @@ static lmc_status run_lookup(probe *p, const lmc_cache_key *key, uint64_t connec
     return status;
 }
 
+/* So many shares on each object, within the bound, which is told. */
+static uint32_t take_readers(const lmc_cache_key *key, int64_t tp_size) {
+    static lmc_log_limit limit;
+    uint32_t readers = lmc_key_readers(key, tp_size);
+    int64_t asked = key->num_kv_readers > 0 ? key->num_kv_readers : tp_size;
+    if (readers == LMC_READERS_MAX && asked > readers && lmc_log_allow(&limit, NULL))
+        LMC_WARNING("num_kv_readers is cut to %d (got %lld)", LMC_READERS_MAX,
+                    (long long)asked);
+    return readers;
+}
+
 static void look_up(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
                     uint64_t connection, lmc_key_space *space) {
     lmc_job_result result = {.early_exit = "", .space = lmc_key_space_keep(space)};
@@ -197,7 +208,7 @@ static void look_up(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
     lmc_layout *layout = lmc_layouts_get(&cache->layouts, key->model_name, key->world_size);
     probe p = {
         .cache = cache,
-        .shares = lmc_key_readers(key, tp_size),
+        .shares = take_readers(key, tp_size),
         .chunks = range.end,
         .target = {.space = space,
                    .world_size = key->world_size,

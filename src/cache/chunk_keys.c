@@ -51,8 +51,8 @@ lmc_status lmc_key_check(const lmc_cache_key *key, lmc_error *error) {
         return lmc_error_set(error, LMC_INVALID, "request_id exceeds %d bytes (got %zu)",
                              LMC_NAME_MAX, key->request_id.size);
     if (key->world_size < 1 || key->world_size > UINT32_MAX)
-        return lmc_error_set(error, LMC_INVALID, "world_size must be >= 1 (got %" PRId64 ")",
-                             key->world_size);
+        return lmc_error_set(error, LMC_INVALID, "world_size must be %s (got %" PRId64 ")",
+                             key->world_size < 1 ? ">= 1" : "<= 4294967295", key->world_size);
     if (has_rank(key) && (key->worker_id < 0 || key->worker_id >= key->world_size))
         return lmc_error_set(error, LMC_INVALID,
                              "worker_id must be in [0, %" PRId64 ") (got %" PRId64 ")",

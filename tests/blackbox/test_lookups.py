@@ -250,3 +250,15 @@ def test_pings_are_answered_while_a_waiter_waits(filled):
     assert all(client.ping().result(10) for _ in range(100))
     assert all(future.result(10) == 0 for future in waiting)  # unknown ids are answered at once
     assert time.monotonic() - start < 60
+
+
+def test_more_readers_than_the_bound_are_cut_and_said_so(server):
+    """storage.md 3.7: read locks are clamped to 128 with a warning."""
+    one = server()
+    worker = one.worker()
+    tokens = list(range(8))
+    worker.store(worker.key(tokens, "w"), [chunk_payload(n, worker.chunk_bytes) for n in range(2)])
+    assert worker.client.lookup_chunks(lookup_key(tokens, "crowd", readers=100_000)) == 2
+    assert "LMCache WARNING: num_kv_readers is cut to 128 (got 100000)" in one.wait_log("num_kv_readers.*").string
+    one.allow("num_kv_readers is cut to 128")
+    end(worker.client, "w", "crowd")
