@@ -21,6 +21,7 @@ typedef struct subscription {
     void (*receive)(void *arg, const lmc_event *event);
     void *arg;
     atomic_bool dropped;
+    _Atomic uint64_t failures; /* of its owner, with the owner's first one */
     struct subscription *_Atomic next;
 } subscription;
 
@@ -194,6 +195,29 @@ void lmc_events_drop(lmc_events *events, const char *owner, int64_t wait_ns) {
             atomic_store(&s->dropped, true);
     while (lmc_events_is_in(events, owner) && lmc_now(&lmc_system_clock) < deadline)
         nanosleep(&(struct timespec){.tv_nsec = LMC_NS_PER_MS}, NULL);
+}
+
+/* The one that counts for an owner; NULL: it has none. */
+static subscription *first_of(lmc_events *events, const char *owner) {
+    subscription *s = events != NULL ? atomic_load(&events->first) : NULL;
+    while (s != NULL && strcmp(s->owner, owner) != 0)
+        s = atomic_load(&s->next);
+    return s;
+}
+
+void lmc_events_failed(lmc_events *events, const char *owner) {
+    subscription *s = first_of(events, owner);
+    if (s != NULL)
+        atomic_fetch_add_explicit(&s->failures, 1, memory_order_relaxed);
+}
+
+void lmc_events_each_owner(lmc_events *events,
+                           void (*visit)(void *arg, const char *owner, uint64_t failures),
+                           void *arg) {
+    subscription *s = events != NULL ? atomic_load(&events->first) : NULL;
+    for (; s != NULL; s = atomic_load(&s->next))
+        if (first_of(events, s->owner) == s)
+            visit(arg, s->owner, atomic_load_explicit(&s->failures, memory_order_relaxed));
 }
 
 bool lmc_events_is_in(lmc_events *events, const char *owner) {

@@ -43,6 +43,13 @@ void lmc_events_drop(lmc_events *events, const char *owner, int64_t wait_ns);
 /* True while the delivering thread is inside a subscriber of this owner. */
 bool lmc_events_is_in(lmc_events *events, const char *owner);
 
+/* A subscriber of this owner has failed at an event, which its owner has logged. */
+void lmc_events_failed(lmc_events *events, const char *owner);
+/* Calls visit once for every owner with how often its subscribers have failed. */
+void lmc_events_each_owner(lmc_events *events,
+                           void (*visit)(void *arg, const char *owner, uint64_t failures),
+                           void *arg);
+
 /* NULL: nobody has subscribed to it, the bus has stopped, or there is no memory. */
 lmc_event *lmc_events_begin(lmc_events *events, const char *name, lmc_slice session);
 

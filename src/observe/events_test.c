@@ -204,6 +204,34 @@ static void what_waits_is_bounded_in_bytes_too(void **state) {
     lmc_log_set_level("lmcache", LMC_LOG_INFO);
 }
 
+static void sum_failures(void *arg, const char *owner, uint64_t failures) {
+    uint64_t *sums = arg;
+    sums[strcmp(owner, "A") == 0 ? 0 : 1] += failures;
+    sums[2]++;
+}
+
+static void failures_are_counted_by_owner(void **state) {
+    (void)state;
+    lmc_events *events = open_bus(100);
+    listener l = {0};
+    uint64_t sums[3] = {0};
+    static const char *const owners[] = {"A", "B", "A"};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(lmc_events_subscribe(events, owners[i], "apple", receive, &l, NULL),
+                         LMC_OK);
+    lmc_events_failed(events, "A");
+    lmc_events_failed(events, "A");
+    lmc_events_failed(events, "B");
+    lmc_events_failed(events, "nobody");
+    lmc_events_failed(NULL, "A");
+    lmc_events_each_owner(events, sum_failures, sums);
+    lmc_events_each_owner(NULL, sum_failures, sums);
+    assert_int_equal(sums[0], 2);
+    assert_int_equal(sums[1], 1);
+    assert_int_equal(sums[2], 2); /* owners */
+    close_bus(events);
+}
+
 static void a_producer_that_knows_no_bus_sees_a_bit(void **state) {
     (void)state;
     lmc_events *events = open_bus(100);
@@ -365,6 +393,7 @@ int main(void) {
         cmocka_unit_test(members_have_their_types),
         cmocka_unit_test(lists_are_copied_whole),
         cmocka_unit_test(what_waits_is_bounded_in_bytes_too),
+        cmocka_unit_test(failures_are_counted_by_owner),
         cmocka_unit_test(a_producer_that_knows_no_bus_sees_a_bit),
         cmocka_unit_test(the_newest_are_dropped_and_counted_when_the_queue_is_full),
         cmocka_unit_test(a_stop_delivers_what_waits_and_ends_the_rest),

@@ -147,6 +147,7 @@ static void receive(void *arg, const lmc_event *event) {
         snprintf(headline, sizeof headline, "event subscriber of %.60s failed at %.80s",
                  to->owner, lmc_py_server->lmc_event_name(event));
         lmc_py_report("lmcache.events", &limit, headline);
+        lmc_py_server->lmc_events_failed(bus(), to->owner);
     }
     Py_XDECREF(result);
     Py_XDECREF(metadata);

@@ -50,6 +50,7 @@
     F(lmc_events_begin)                 \
     F(lmc_events_report_get)            \
     F(lmc_events_wanted)                \
+    F(lmc_events_failed)                \
     F(lmc_event_attach)                 \
     F(lmc_event_attached)               \
     F(lmc_event_each)                   \

@@ -270,6 +270,14 @@ static void collect_events_dropped(void *arg, lmc_samples *samples) {
     lmc_samples_add_text(samples, NULL, (double)events_of(arg).dropped);
 }
 
+static void add_failures(void *arg, const char *owner, uint64_t failures) {
+    lmc_samples_add_text(arg, owner, (double)failures);
+}
+
+static void collect_subscriber_failures(void *arg, lmc_samples *samples) {
+    lmc_events_each_owner(((const lmc_server *)arg)->events, add_failures, samples);
+}
+
 static void collect_events_queued(void *arg, lmc_samples *samples) {
     lmc_samples_add_text(samples, NULL, (double)events_of(arg).queued);
 }
@@ -305,6 +313,7 @@ static const struct {
     {LMC_M_MODULE_SLOW_CALLS, collect_slow},
     {LMC_M_MODULE_CALLS_IN_FLIGHT, collect_calls_in_flight},
     {LMC_M_EVENTS_DROPPED, collect_events_dropped},
+    {LMC_M_SUBSCRIBER_EXCEPTIONS, collect_subscriber_failures},
     {LMC_M_EVENT_QUEUE_DEPTH, collect_events_queued},
     {LMC_M_EVENT_DRAIN_LAG, collect_events_lag},
 };

@@ -588,6 +588,7 @@ def test_40_events_are_delivered_and_a_raising_callback_hides_nothing(host, pack
     poll_until(lambda: packages.of("event"), "the event")
     assert packages.of("event") == ["s1 {'n': 1, 'list': [1, 2]} True"]
     one.wait_log("event subscriber of .* failed at probe.happened: no event")
+    assert 'lmcache_mp_event_bus_subscriber_exceptions_total{subscriber_name="probe"} 1\n' in one.get("/metrics").text
 
 
 def test_a_module_in_python_depends_on_a_native_one_and_the_order_is_that_of_the_command_line(host, packages):
