@@ -24,6 +24,13 @@ lmc_status lmc_model_name_check(lmc_slice model_name, lmc_error *error) {
     return LMC_OK;
 }
 
+lmc_status lmc_world_size_check(int64_t world_size, lmc_error *error) {
+    if (world_size >= 1 && world_size <= UINT32_MAX)
+        return LMC_OK;
+    return lmc_error_set(error, LMC_INVALID, "world_size must be %s (got %" PRId64 ")",
+                         world_size < 1 ? ">= 1" : "<= 4294967295", world_size);
+}
+
 lmc_status lmc_cache_salt_check(lmc_slice salt, lmc_error *error) {
     if (has_any(salt, "@/\\", 4)) /* with the terminating NUL */
         return lmc_error_set(
@@ -50,9 +57,9 @@ lmc_status lmc_key_check(const lmc_cache_key *key, lmc_error *error) {
     if (key->request_id.size > LMC_NAME_MAX)
         return lmc_error_set(error, LMC_INVALID, "request_id exceeds %d bytes (got %zu)",
                              LMC_NAME_MAX, key->request_id.size);
-    if (key->world_size < 1 || key->world_size > UINT32_MAX)
-        return lmc_error_set(error, LMC_INVALID, "world_size must be %s (got %" PRId64 ")",
-                             key->world_size < 1 ? ">= 1" : "<= 4294967295", key->world_size);
+    status = lmc_world_size_check(key->world_size, error);
+    if (status != LMC_OK)
+        return status;
     if (has_rank(key) && (key->worker_id < 0 || key->worker_id >= key->world_size))
         return lmc_error_set(error, LMC_INVALID,
                              "worker_id must be in [0, %" PRId64 ") (got %" PRId64 ")",

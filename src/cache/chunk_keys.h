@@ -30,6 +30,7 @@ static inline uint64_t lmc_kv_rank(int64_t world_size, uint32_t rank) {
 }
 
 lmc_status lmc_model_name_check(lmc_slice model_name, lmc_error *error);
+lmc_status lmc_world_size_check(int64_t world_size, lmc_error *error);
 lmc_status lmc_cache_salt_check(lmc_slice salt, lmc_error *error);
 
 /* Names, ranks and token values that no operation accepts otherwise. */

@@ -52,6 +52,18 @@ static void salts_are_checked_as_specified(void **state) {
                         "cache_salt exceeds max length 128 (got 129)");
 }
 
+static void a_world_size_outside_its_bounds_is_told_which(void **state) {
+    (void)state;
+    lmc_error error = LMC_ERROR_INIT;
+    assert_int_equal(lmc_world_size_check(1, &error), LMC_OK);
+    assert_int_equal(lmc_world_size_check(INT64_C(4294967295), &error), LMC_OK);
+    assert_int_equal(lmc_world_size_check(0, &error), LMC_INVALID);
+    assert_string_equal(error.text, "world_size must be >= 1 (got 0)");
+    lmc_error_clear(&error);
+    assert_int_equal(lmc_world_size_check(INT64_C(4294967296), &error), LMC_INVALID);
+    assert_string_equal(error.text, "world_size must be <= 4294967295 (got 4294967296)");
+}
+
 static void readers_are_taken_from_the_key_or_guessed(void **state) {
     (void)state;
     lmc_cache_key key = {.world_size = 2, .num_kv_readers = 3};
@@ -108,6 +120,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kv_rank_vector_holds),
         cmocka_unit_test(salts_are_checked_as_specified),
+        cmocka_unit_test(a_world_size_outside_its_bounds_is_told_which),
         cmocka_unit_test(readers_are_taken_from_the_key_or_guessed),
         cmocka_unit_test(scheduler_ranges_are_cut_and_floored),
         cmocka_unit_test(names_have_a_bound),

@@ -1,6 +1,5 @@
 #include "cache/instances.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,9 +142,9 @@ static lmc_status check(const lmc_instance_config *config, lmc_error *error) {
     lmc_status status = lmc_model_name_check(config->model_name, error);
     if (status != LMC_OK)
         return status;
-    if (config->world_size < 1 || config->world_size > UINT32_MAX)
-        return lmc_error_set(error, LMC_INVALID, "world_size must be >= 1 (got %" PRId64 ")",
-                             config->world_size);
+    status = lmc_world_size_check(config->world_size, error);
+    if (status != LMC_OK)
+        return status;
     if (config->group_count > LMC_GROUPS_MAX)
         return lmc_error_set(error, LMC_INVALID, "at most %d object groups (got %zu)",
                              LMC_GROUPS_MAX, config->group_count);
