@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/copy_crew.h"
+
 #define COLD_FROM ((size_t)1 << 20)
 
 #ifdef __SSE2__
@@ -36,7 +38,9 @@ static void stream_pages(uint8_t *to, const uint8_t *from) {
 }
 
 /* Whole lines, so that no write waits for another half; the ends as usual. */
-static void stream(uint8_t *to, const uint8_t *from, size_t size) {
+static void stream(void *to_bytes, const void *from_bytes, size_t size) {
+    uint8_t *to = to_bytes;
+    const uint8_t *from = from_bytes;
     size_t at = (LINE - (uintptr_t)to % LINE) % LINE;
     memcpy(to, from, at);
     for (; at + (size_t)PAGES_AT_ONCE * PAGE + AHEAD <= size;
@@ -50,7 +54,7 @@ static void stream(uint8_t *to, const uint8_t *from, size_t size) {
 
 void lmc_copy_cold(void *to, const void *from, size_t size) {
     if (size >= COLD_FROM)
-        stream(to, from, size);
+        lmc_copy_crew_share(to, from, size, stream);
     else if (size > 0)
         memcpy(to, from, size);
 }

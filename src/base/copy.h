@@ -2,7 +2,8 @@
  * copy.h: copying what is not read again soon, past the processor's caches.
  *
  * A plain copy first reads the lines that it overwrites and throws out what the caches hold;
- * into a large pool of small pages that takes four times as long. Any thread.
+ * into a large pool of small pages that takes four times as long. Large copies are shared with
+ * the copy crew (copy_crew.h), if there is one. Any thread.
  */
 #ifndef LMC_BASE_COPY_H
 #define LMC_BASE_COPY_H

@@ -27,6 +27,7 @@ typedef enum lmc_lock_rank {
     LMC_RANK_DISPATCH = 700,  /* dispatch: pools and queues */
     LMC_RANK_TRANSPORT = 800, /* transport: wake-up sender, peers */
     LMC_RANK_TIMER = 850,     /* base: timer heap */
+    LMC_RANK_COPY = 870,      /* base: large copies that are shared */
     LMC_RANK_EVENTS = 880,    /* observe: event bus */
     LMC_RANK_METRICS = 900,   /* observe: registry */
     LMC_RANK_LOG = 1000,      /* base: log levels and queue */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/copy_crew.h"
 #include "base/error.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -94,6 +95,8 @@ static void name_pool_for_second_signal(const lmc_server *server) {
 
 static lmc_status start_core(lmc_server *server, lmc_error *error) {
     lmc_status status = lmc_timers_create(&lmc_system_clock, &server->timers, error);
+    if (status == LMC_OK)
+        status = lmc_copy_crew_start(lmc_copy_crew_size(), error);
     if (status == LMC_OK)
         status = lmc_server_create_metrics(server, error);
     if (status == LMC_OK)

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "base/copy_crew.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -92,6 +93,7 @@ static void destroy_core(lmc_server *server) {
     lmc_dispatcher_destroy(server->dispatcher);
     lmc_registry_destroy(server->registry);
     lmc_server_destroy_modules(server);
+    lmc_copy_crew_stop();
     lmc_timers_destroy(server->timers);
     lmc_server_destroy_http(server);
     lmc_server_destroy_metrics(server);
