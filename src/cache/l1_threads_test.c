@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "base/bytes.h"
+
 #define WORKERS 4
 #define ROUNDS 300
 #define KEYS 24
@@ -95,18 +97,39 @@ static void *disturb(void *arg) {
 }
 
 /* Observers of several threads at once: only counters. */
+typedef struct counters {
+    _Atomic size_t counted;
+    _Atomic size_t seen[16]; /* by bit */
+} counters;
+
 static void count_only(void *arg, lmc_slice text, size_t count) {
     (void)text;
-    atomic_fetch_add((_Atomic size_t *)arg, count);
+    atomic_fetch_add(&((counters *)arg)->counted, count);
+}
+
+static void saw(void *arg, uint32_t what, const lmc_l1_sight *sights, size_t count) {
+    counters *c = arg;
+    for (size_t i = 0; i < count; i++)
+        if (lmc_slice_is(lmc_key_space_model(sights[i].space), "m"))
+            atomic_fetch_add(&c->seen[__builtin_ctz(what)], 1);
+}
+
+static size_t seen(const counters *c, uint32_t what) {
+    return atomic_load(&c->seen[__builtin_ctz(what)]);
 }
 
 static void threads_do_not_disturb_each_other(void **state) {
     (void)state;
     static shared_state s;
-    _Atomic size_t seen = 0;
+    static const _Atomic uint32_t interest = UINT32_MAX;
+    static counters c;
     l1_fixture_prepare(&s.f, 256);
-    lmc_l1_observer observer = {
-        .arg = &seen, .committed = count_only, .evicted = count_only, .read = count_only};
+    lmc_l1_observer observer = {.arg = &c,
+                                .interest = &interest,
+                                .saw = saw,
+                                .committed = count_only,
+                                .evicted = count_only,
+                                .read = count_only};
     assert_int_equal(lmc_l1_create(&s.f.config, &lmc_system_clock, &observer, &s.f.l1, NULL),
                      LMC_OK);
     worker workers[WORKERS];
@@ -131,6 +154,9 @@ static void threads_do_not_disturb_each_other(void **state) {
     lmc_l1_clear(s.f.l1, false);
     assert_int_equal(report_of(&s.f).used_bytes, 0);
     assert_int_equal(s.f.l1->spaces.table.count, 0);
+    assert_int_equal(seen(&c, LMC_L1_WRITE_FINISHED), seen(&c, LMC_L1_EVICTED));
+    assert_int_equal(2 * seen(&c, LMC_L1_READ_RESERVED), seen(&c, LMC_L1_READ_RELEASED));
+    assert_int_equal(seen(&c, LMC_L1_READ_RESERVED), seen(&c, LMC_L1_READ_FINISHED));
     lmc_l1_destroy(s.f.l1);
 }
 
