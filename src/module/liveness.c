@@ -19,6 +19,8 @@ struct lmc_liveness_set {
     lmc_thread reaper; /* lmcache-mp-worker-reaper, as far as a thread name is long */
     bool running, stopping;
     int64_t timeout_ns, grace_ns;
+    int64_t last_run_ns;
+    uint64_t runs;
 };
 
 lmc_liveness_set *lmc_liveness_create(void) {
@@ -138,8 +140,22 @@ static bool wait_period(lmc_liveness_set *set) {
 
 static void run_reaper(void *arg) {
     lmc_liveness_set *set = arg;
-    while (wait_period(set))
+    while (wait_period(set)) {
         lmc_liveness_scan(set, set->timeout_ns, set->grace_ns);
+        lmc_lock_take(&set->lock);
+        set->last_run_ns = lmc_now(&lmc_system_clock);
+        set->runs++;
+        lmc_lock_drop(&set->lock);
+    }
+}
+
+void lmc_liveness_report_get(lmc_liveness_set *set, lmc_liveness_report *report) {
+    lmc_lock_take(&set->lock);
+    *report = (lmc_liveness_report){.running = set->running,
+                                    .period_ns = set->timeout_ns / 4,
+                                    .last_run_ns = set->last_run_ns,
+                                    .runs = set->runs};
+    lmc_lock_drop(&set->lock);
 }
 
 lmc_status lmc_liveness_start(lmc_liveness_set *set, int64_t timeout_ns, int64_t grace_ns,

@@ -46,6 +46,15 @@ lmc_status lmc_liveness_start(lmc_liveness_set *set, int64_t timeout_ns, int64_t
  * than wait_ns. True: nothing of this set runs any more; false: try again. Main thread. */
 bool lmc_liveness_stop(lmc_liveness_set *set, int64_t wait_ns);
 
+/* How the reaper is getting on. */
+typedef struct lmc_liveness_report {
+    bool running;
+    int64_t period_ns;
+    int64_t last_run_ns; /* when a scan last ended, monotonic; 0: never */
+    uint64_t runs;
+} lmc_liveness_report;
+void lmc_liveness_report_get(lmc_liveness_set *set, lmc_liveness_report *report);
+
 /* One scan, on the calling thread: what the reaper does each period. */
 void lmc_liveness_scan(lmc_liveness_set *set, int64_t timeout_ns, int64_t grace_ns);
 

@@ -137,7 +137,16 @@ static void the_reaper_scans_members_that_came_after_it(void **state) {
     while (atomic_load(&a.dropped) == 0)
         pause_briefly();
     assert_int_equal(a.last_dropped, 21);
+    lmc_liveness_report report = {0};
+    while (report.runs == 0) {
+        lmc_liveness_report_get(set, &report);
+        pause_briefly();
+    }
+    assert_true(report.running && report.last_run_ns > 0);
+    assert_int_equal(report.period_ns, 10 * LMC_NS_PER_MS);
     assert_true(lmc_liveness_stop(set, LONG_NS));
+    lmc_liveness_report_get(set, &report);
+    assert_false(report.running);
     lmc_liveness_destroy(set);
 }
 

@@ -46,6 +46,25 @@ static void visit_core_worker(const lmc_server *server,
                                 .total_runs = lmc_core_worker_runs(server->worker)});
 }
 
+/* A worker that hangs in a scan shows as one that has not run. */
+static void visit_reaper(const lmc_server *server,
+                         void (*visit)(void *arg, const lmc_http_loop *loop), void *arg) {
+    lmc_liveness_report reaper;
+    lmc_liveness_report_get(server->context.liveness, &reaper);
+    if (!reaper.running)
+        return;
+    int64_t now = lmc_now(&lmc_system_clock);
+    int64_t ago = reaper.runs > 0 ? now - reaper.last_run_ns : now - server->started_ns;
+    visit(arg, &(lmc_http_loop){.name = "lmcache-mp-worker-reaper",
+                                .level = "medium",
+                                .interval = (double)reaper.period_ns / (double)LMC_NS_PER_S,
+                                .is_running = true,
+                                .is_active = ago <= 2 * reaper.period_ns,
+                                .last_run_ago =
+                                    reaper.runs > 0 ? (double)ago / (double)LMC_NS_PER_S : -1,
+                                .total_runs = reaper.runs});
+}
+
 typedef struct loop_visit {
     void (*visit)(void *arg, const lmc_http_loop *loop);
     void *arg;
@@ -69,6 +88,7 @@ static void each_loop(void *self, void (*visit)(void *arg, const lmc_http_loop *
     const lmc_server *server = self;
     loop_visit v = {visit, arg};
     visit_core_worker(server, visit, arg);
+    visit_reaper(server, visit, arg);
     lmc_timers_each(server->timers, visit_timer, &v);
 }
 

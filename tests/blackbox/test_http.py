@@ -289,6 +289,8 @@ def test_threads_and_loops(one):
     assert count == threads.count("Thread: ") > 3
     loops = one.get("/periodic-threads").json
     assert loops["summary"]["total_count"] == len(loops["threads"]) > 0
+    intervals = {loop["name"]: loop["interval"] for loop in loops["threads"]}
+    assert intervals.items() >= {"l1-eviction": 1.0, "lmcache-mp-worker-reaper": 30.0}.items()
     for loop in loops["threads"]:
         assert one.get(f"/periodic-threads/{loop['name']}").json["level"] == loop["level"]
     assert one.get("/periodic-threads/nobody").json == {"error": "Thread not found: nobody"}
