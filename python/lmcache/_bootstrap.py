@@ -50,7 +50,6 @@ def register_zmq(index: int) -> None:
     unit = _units.unit(index)
     with _explained(f"register_zmq_services() of server module {unit.name} failed"):
         unit.register_zmq(MessageQueueServer())
-    unit.tell_about_grpc()
 
 
 @contextlib.contextmanager

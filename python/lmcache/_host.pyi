@@ -158,6 +158,9 @@ class Built(TypedDict):
     # drop_instance_state
     liveness: Optional[tuple[Callable[..., Any], ...]]
 
+    registers_zmq: bool  # whether register_zmq() is to be called
+    registers_grpc: bool
+
 class MadeModule(Description, Built):
     index: int  # for the functions below
 

@@ -139,6 +139,22 @@ class Unit:
             "operations": operations,
             "envelopes": envelopes,
             "liveness": liveness_of(module),
+            **self.registrars(),
+        }
+
+    def registrars(self) -> Dict[str, bool]:
+        zmq = getattr(self.module, "register_zmq_services", None)
+        grpc = getattr(self.module, "register_grpc_services", None)
+        if self.grpc_registrars or grpc is not None:
+            # Services for a transport that this server does not have are not lost in silence.
+            _logger.info(
+                "%s: register_grpc_services() is not called: the transport of this server is "
+                "zmq, and the gRPC transport is not built yet",
+                self.name,
+            )
+        return {
+            "registers_zmq": bool(self.zmq_registrars) or zmq is not None,
+            "registers_grpc": bool(self.grpc_registrars) or grpc is not None,
         }
 
     def register_zmq(self, server: Any) -> None:
@@ -149,17 +165,6 @@ class Unit:
         if found is not None and not callable(found):
             raise StartError(f"{type(self.module).__name__}.{attribute} must be callable")
         call_registrars(attribute, self.module, server, self.called)
-
-    def tell_about_grpc(self) -> None:
-        """Services for a transport that this server does not have are not lost in silence."""
-        attribute = "register_grpc_services"
-        if self.grpc_registrars or getattr(self.module, attribute, None) is not None:
-            _logger.info(
-                "%s: %s() is not called: the transport of this server is zmq, and the gRPC "
-                "transport is not built yet",
-                self.name,
-                attribute,
-            )
 
     def report_status(self) -> str:
         if self.module is None:
@@ -239,7 +244,8 @@ class FactoryUnit(Unit):
                 return {"made": [add(one, module) for one, module in zip(units, self.made)]}
         if not registrars and not first.grpc_registrars:
             return None
-        return {"instance": self, "operations": [], "envelopes": [], "liveness": None}
+        nothing: Dict[str, Any] = {"operations": [], "envelopes": [], "liveness": None}
+        return {"instance": self, **nothing, **self.registrars()}
 
     def _call(self) -> ExtServerModuleComponents:
         before = [

@@ -71,12 +71,15 @@ static int parse(const lmc_cli *cli, int count, char *const *words, checked_file
 
 /* ---- what is there ---- */
 
-static void show_operation(const lmc_cli *cli, const lmc_operation *entry) {
-    static const char *const classes[] = {"SYNC", "NORMAL", "AFFINITY"};
-    fprintf(cli->out, "  overrides   %s (%s)\n", entry->name, classes[entry->scheduling]);
+/* As its author has written it. */
+static void show_operation(const lmc_cli *cli, const lmc_operation *entry, bool python) {
+    static const char *const classes[][3] = {
+        {"SYNC", "NORMAL", "AFFINITY"}, {"SYNC", "BLOCKING", "BLOCKING with client affinity"}};
+    fprintf(cli->out, "  overrides   %s (%s)\n", entry->name,
+            classes[python][entry->scheduling]);
 }
 
-static void show_class(const lmc_cli *cli, const lmc_module_class *class) {
+static void show_class(const lmc_cli *cli, const lmc_module_class *class, bool python) {
     fprintf(cli->out, "%s%s%s\n", class->name, class->version != NULL ? " " : "",
             class->version != NULL ? class->version : "");
     for (const char *const *name = class->depends; name != NULL && *name != NULL; name++)
@@ -84,12 +87,16 @@ static void show_class(const lmc_cli *cli, const lmc_module_class *class) {
     for (const lmc_envelope *e = class->envelopes; e != NULL && e->method != NULL; e++)
         fprintf(cli->out, "  method      %s\n", e->method);
     for (const lmc_operation *o = class->operations; o != NULL && o->name != NULL; o++)
-        show_operation(cli, o);
+        show_operation(cli, o, python);
     fprintf(cli->out, "  hooks       create%s%s%s%s%s\n", class->close != NULL ? ", close" : "",
             class->report_status != NULL ? ", report_status" : "",
             class->liveness != NULL ? ", liveness" : "",
-            class->register_zmq != NULL ? ", register_zmq" : "",
-            class->register_grpc != NULL ? ", register_grpc" : "");
+            class->register_zmq == NULL ? ""
+            : python                    ? ", register_zmq_services"
+                                        : ", register_zmq",
+            class->register_grpc == NULL ? ""
+            : python                     ? ", register_grpc_services"
+                                         : ", register_grpc");
 }
 
 static void show_file(const lmc_cli *cli, const lmc_native_file *file) {
@@ -97,7 +104,7 @@ static void show_file(const lmc_cli *cli, const lmc_native_file *file) {
             (unsigned)file->abi_minor, file->built_with != NULL ? ", " : "",
             file->built_with != NULL ? file->built_with : "");
     for (size_t i = 0; i < file->class_count; i++)
-        show_class(cli, &file->classes[i]);
+        show_class(cli, &file->classes[i], false);
 }
 
 /* ---- what is wrong ---- */
@@ -149,7 +156,7 @@ static bool is_object(const char *text) {
 /* A class in Python is known once it is built. */
 static void show_python(void *arg, const lmc_module_row *row) {
     if (strcmp(row->origin, "python") == 0)
-        show_class(arg, row->class);
+        show_class(arg, row->class, true);
 }
 
 /* As a server would from start to stop, but for requests. */

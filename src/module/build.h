@@ -15,6 +15,7 @@ typedef struct lmc_added_module lmc_added_module;
 struct lmc_build {
     lmc_composition *composition;
     const lmc_module_class *class; /* the one being built */
+    lmc_module_class *own_class;   /* the same; create() may add hooks that it knows only now */
     lmc_context *context;
     lmc_slice config;
     const lmc_json_value *json; /* of config; NULL until asked for */

@@ -211,6 +211,7 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
     lmc_module_record_init(record, class->name, outside, c->options.context);
     lmc_build build = {.composition = c,
                        .class = class,
+                       .own_class = &c->classes[index],
                        .context = outside ? &record->context : c->options.context,
                        .config = config_of(c, class->name),
                        .arena = &c->arena};

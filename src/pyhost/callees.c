@@ -2,7 +2,7 @@
  * The modules of the server as Python code calls them: each from the moment that it is built
  * until it is closed. Before the registry of handlers is complete it stands in for that.
  *
- * The list only grows at its head, with the GIL held, and is emptied when nobody calls any
+ * The main thread adds to the list, at its head only, and empties it when nobody calls any
  * more; so whoever has seen a member may keep it.
  */
 #include "pyhost/python.h"

@@ -41,7 +41,6 @@
     F(lmc_inner_call_run)               \
     F(lmc_registry_find)                \
     F(lmc_composition_each)             \
-    F(lmc_liveness_add)                 \
     F(lmc_build_add)                    \
     F(lmc_zmq_server_add_handler)       \
     F(lmc_zmq_server_add_normal_pool)   \
@@ -117,6 +116,8 @@ typedef struct lmc_pyhost {
     /* In command-line order. *module_path: of the spec it came with. */
     size_t (*class_count)(void);
     const lmc_module_class *(*class_at)(size_t index, const char **module_path);
+    /* All modules are built; before registrars and handlers run. */
+    void (*composed)(void);
     /* A module of any kind is about to be closed: nobody calls its operations from Python any
      * more, and the calls that are on their way are waited for. */
     void (*closing)(const char *class_name);

@@ -55,6 +55,7 @@ static int get_bool(PyObject *dict, const char *name) {
 static lmc_status create(lmc_build *lent, void **self, lmc_error *error);
 static void close_module(void *self);
 static lmc_status register_zmq(void *self, lmc_zmq_server *server, lmc_error *error);
+static lmc_status register_grpc(void *self, lmc_grpc_server *server, lmc_error *error);
 
 /* ---- classes ---- */
 
@@ -93,7 +94,6 @@ static void fill_class(lmc_py_module *module, bool deferred) {
         .report_status = lmc_py_report_status,
         .operations = module->operations,
         .envelopes = module->envelopes,
-        .register_zmq = register_zmq,
     };
 }
 
@@ -215,10 +215,8 @@ static bool take_methods(lmc_py_module *module, PyObject *built) {
     return true;
 }
 
-/* *target: the instance takes part in liveness. */
-static bool take_liveness(lmc_py_module *module, PyObject *built, bool *target) {
+static bool take_liveness(lmc_py_module *module, PyObject *built) {
     PyObject *row = get(built, "liveness");
-    *target = row != NULL && row != Py_None;
     if (row == NULL || row == Py_None)
         return row != NULL;
     if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != LMC_PY_LIVENESS) {
@@ -227,13 +225,21 @@ static bool take_liveness(lmc_py_module *module, PyObject *built, bool *target) 
     }
     for (Py_ssize_t i = 0; i < LMC_PY_LIVENESS; i++)
         Py_XSETREF(module->liveness[i], Py_NewRef(PyTuple_GET_ITEM(row, i)));
+    module->class.liveness = &lmc_py_liveness;
     return true;
 }
 
-static bool take_built(lmc_py_module *module, PyObject *built, bool *target) {
+static bool take_registrars(lmc_py_module *module, PyObject *built) {
+    int zmq = get_bool(built, "registers_zmq"), grpc = get_bool(built, "registers_grpc");
+    module->class.register_zmq = zmq > 0 ? register_zmq : NULL;
+    module->class.register_grpc = grpc > 0 ? register_grpc : NULL;
+    return !PyErr_Occurred();
+}
+
+static bool take_built(lmc_py_module *module, PyObject *built) {
     PyObject *instance = get(built, "instance");
     if (instance == NULL || !take_operations(module, built) || !take_methods(module, built) ||
-        !take_liveness(module, built, target))
+        !take_liveness(module, built) || !take_registrars(module, built))
         return false;
     module->instance = Py_NewRef(instance);
     return true;
@@ -242,28 +248,25 @@ static bool take_built(lmc_py_module *module, PyObject *built, bool *target) {
 /* A module that the factory made: an entry of its own, which it is not in load()'s list. */
 static lmc_status add_made(lmc_build *lent, PyObject *row, lmc_error *error) {
     PyObject *index = get(row, "index");
-    bool target = false;
     lmc_py_module *made = index != NULL ? add_module(PyLong_AsSize_t(index)) : NULL;
-    if (made == NULL || PyErr_Occurred() || !describe(made, row) ||
-        !take_built(made, row, &target))
+    if (made == NULL || PyErr_Occurred() || !describe(made, row) || !take_built(made, row))
         return lmc_py_fail(error, "");
-    if (target)
-        made->class.liveness = &lmc_py_liveness;
     return lmc_py_server->lmc_build_add(lent, &made->class, made, error);
 }
 
 static lmc_status add_all_made(lmc_build *lent, PyObject *rows, lmc_error *error) {
     PyObject *fast = PySequence_Fast(rows, "made is no list");
-    lmc_status status = fast != NULL ? LMC_DECLINED : lmc_py_fail(error, "");
+    lmc_status status = LMC_DECLINED; /* the factory itself is no module */
+    if (fast == NULL)
+        return lmc_py_fail(error, "");
     for (Py_ssize_t i = 0; status == LMC_DECLINED && i < PySequence_Fast_GET_SIZE(fast); i++)
         if (add_made(lent, PySequence_Fast_GET_ITEM(fast, i), error) != LMC_OK)
             status = LMC_FAILED;
-    Py_XDECREF(fast);
+    Py_DECREF(fast);
     return status;
 }
 
-static lmc_status build(lmc_build *lent, lmc_py_module *module, bool *target,
-                        lmc_error *error) {
+static lmc_status build(lmc_build *lent, lmc_py_module *module, lmc_error *error) {
     lmc_py_current = module;
     PyObject *built = lmc_py_ask("create", module);
     lmc_py_current = NULL;
@@ -274,7 +277,7 @@ static lmc_status build(lmc_build *lent, lmc_py_module *module, bool *target,
         status = LMC_DECLINED;
     else if (made != NULL)
         status = add_all_made(lent, made, error);
-    else if (built == NULL || !take_built(module, built, target))
+    else if (built == NULL || !take_built(module, built))
         status = lmc_py_fail(error, "");
     Py_XDECREF(built);
     return status;
@@ -282,19 +285,17 @@ static lmc_status build(lmc_build *lent, lmc_py_module *module, bool *target,
 
 static lmc_status create(lmc_build *lent, void **self, lmc_error *error) {
     lmc_py_module *module = find_module(lent->class->name);
-    bool target = false;
     if (module == NULL || !lmc_py_enter())
         return lmc_error_set(error, LMC_CLOSED, "the Python interpreter has ended");
     lmc_py_keep_signals();
     lmc_py_note_built(lent->composition);
-    lmc_status status = build(lent, module, &target, error);
+    lmc_status status = build(lent, module, error);
     lmc_py_restore_signals(module->name);
     lmc_py_leave();
     *self = module;
-    if (status != LMC_OK || !target)
-        return status;
-    return lmc_py_server->lmc_liveness_add(lent->context->liveness, module->name,
-                                           &lmc_py_liveness, module, true, error);
+    if (status == LMC_OK)
+        *lent->own_class = module->class;
+    return status;
 }
 
 /* ---- registrars, the end ---- */
@@ -304,7 +305,6 @@ static lmc_status register_zmq(void *self, lmc_zmq_server *server, lmc_error *er
     if (!lmc_py_enter())
         return lmc_error_set(error, LMC_CLOSED, "the Python interpreter has ended");
     lmc_py_keep_signals();
-    lmc_py_note_built(lmc_py_server->composition(lmc_py_server->arg));
     lmc_py_current = module;
     lmc_py_zmq_server = server;
     PyObject *result = lmc_py_ask("register_zmq", module);
@@ -315,6 +315,13 @@ static lmc_status register_zmq(void *self, lmc_zmq_server *server, lmc_error *er
     lmc_py_restore_signals(module->name);
     lmc_py_leave();
     return status;
+}
+
+/* There is no gRPC transport that would call it yet; the package says so. */
+static lmc_status register_grpc(void *self, lmc_grpc_server *server, lmc_error *error) {
+    (void)self;
+    (void)server;
+    return lmc_error_set(error, LMC_FAILED, "there is no gRPC transport");
 }
 
 /* The bus has stopped before the first module is closed. */

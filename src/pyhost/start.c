@@ -168,6 +168,10 @@ static bool finish(int64_t budget_ns) {
     return true;
 }
 
+static void note_all(void) {
+    lmc_py_note_built(lmc_py_server->composition(lmc_py_server->arg));
+}
+
 /* What Python code of the last world still has must not reach for it any more. */
 static void release(void) {
     bool entered = running && lmc_py_enter();
@@ -189,6 +193,7 @@ const lmc_pyhost lmcached_python_host = {
     .load = lmc_py_load,
     .class_count = lmc_py_class_count,
     .class_at = lmc_py_class_at,
+    .composed = note_all,
     .closing = lmc_py_close_callee,
     .finish = finish,
     .release = release,

@@ -117,6 +117,8 @@ lmc_status lmc_server_compose(lmc_server *server, lmc_error *error) {
 }
 
 lmc_status lmc_server_run_registrars(lmc_server *server, lmc_error *error) {
+    if (server->outside.python.host != NULL)
+        server->outside.python.host->composed();
     lmc_status status = lmc_composition_register_zmq(server->composition, server->registry,
                                                      lmc_zmq_side_context, NULL, error);
     if (status == LMC_OK)

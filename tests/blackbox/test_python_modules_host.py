@@ -672,6 +672,27 @@ def test_the_kit_counts_sockets_of_a_sidecar_and_not_the_context_that_all_share(
     assert done.returncode == 1 and "descriptors are left behind" in done.stdout, done.stdout + done.stderr
 
 
+def test_check_module_shows_what_a_module_in_python_has(packages):
+    handlers = "".join(
+        f"@request_handler(HandlerType.{declared})\ndef {signature}: return None\n"
+        for declared, signature in (("SYNC", "noop(self) -> str"), ("BLOCKING", "ping(self, instance_id: int | None) -> bool"),
+                                    ("BLOCKING, requires_client_affinity=True", "end_session(self, request_id: str) -> None"))
+    )  # fmt: skip
+    registrars = "def register_zmq_services(self, server): pass\ndef register_grpc_services(self, server): pass\n"
+    module = packages.one_class(handlers + registrars + FOUR + DROP)
+    plain = packages.one_class("pass", name="Plain", module="plain")
+    done = run_cli("check-module", plain, module, environment={**os.environ, **packages.environment()})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Plain\n  hooks       create, close, report_status\n" in done.stdout
+    assert (
+        "Probe\n"
+        "  overrides   end_session (BLOCKING with client affinity)\n"
+        "  overrides   noop (SYNC)\n"
+        "  overrides   ping (BLOCKING)\n"
+        "  hooks       create, close, report_status, liveness, register_zmq_services, register_grpc_services\n"
+    ) in done.stdout, done.stdout
+
+
 FACTORY = "def make(ctx):\n    return [Probe(ctx)] if ctx.config == {'a': 1} else None\n"
 
 
