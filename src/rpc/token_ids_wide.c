@@ -3,8 +3,8 @@
  * widths, so mixed widths cost no mispredicted branches.
  *
  * next1[i] is where the integer after one that begins at byte i begins; next2, next4 and next8
- * follow it 2, 4 and 8 times. From these come the places of all twelve at once, and that of the
- * thirteenth, where the next round begins.
+ * follow it 2, 4 and 8 times. From these come the places of all twelve at once and, on a shorter
+ * way, that of the thirteenth, where the next round begins.
  */
 #include "rpc/token_ids.h"
 
@@ -29,6 +29,7 @@ bool lmc_token_ids_wide_works(void) {
 typedef struct wide_round {
     __m512i next1;
     __m512i place; /* lane k: where integer k begins, in each of its four bytes */
+    uint32_t size; /* bytes of all of them; the next round waits for nothing else */
     bool plain;    /* all of them are unsigned, of at most 32 bits */
 } wide_round;
 
@@ -54,6 +55,8 @@ WIDE static inline wide_round look(__m512i bytes) {
     __m512i next2 = follow(round.next1, round.next1);
     __m512i next4 = follow(next2, next2);
     __m512i next8 = follow(next4, next4);
+    __m512i next12 = follow(next8, next4);
+    round.size = (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(next12)) & (REGISTER - 1);
     __m512i place = _mm512_setzero_si512();
     place = _mm512_mask_permutexvar_epi8(place, OF_LANES_WITH_1, place, round.next1);
     place = _mm512_mask_permutexvar_epi8(place, OF_LANES_WITH_2, place, next2);
@@ -89,8 +92,7 @@ WIDE size_t lmc_token_ids_wide(lmc_mp_reader *reader, size_t count, uint32_t *id
         if (ids != NULL)
             take(bytes, &round, ids + done);
         done += AT_ONCE;
-        __m128i lanes_from_12 = _mm512_extracti32x4_epi32(round.place, 3);
-        at += (uint32_t)_mm_cvtsi128_si32(lanes_from_12) & (REGISTER - 1);
+        at += round.size;
     }
     reader->at = at;
     return done;
