@@ -105,6 +105,7 @@ static lmc_status take_classes(lmc_composition *c, lmc_error *error) {
 static lmc_status adopt(lmc_composition *c, const built_module *module, lmc_error *error) {
     const lmc_module_class *class = &module->class;
     c->built[c->built_count++] = *module;
+    lmc_module_own_meter(module->own, c->options.context->metrics);
     lmc_status status = lmc_router_add_of(c->router, class->envelopes, &module->owner, error);
     if (status == LMC_OK && class->liveness != NULL)
         status = lmc_liveness_add(c->options.context->liveness, class->name, class->liveness,

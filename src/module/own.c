@@ -30,13 +30,16 @@ void lmc_module_record_init(lmc_module_record *record, const char *name, bool ou
     snprintf(own->logger, sizeof own->logger, "lmcache.module.%.70s", name);
     snprintf(own->prefix, sizeof own->prefix, "lmcached_module_%s", snake);
     lmc_lock_init(&own->lock, LMC_RANK_MODULES, "module");
-    const lmc_slice label = lmc_text(name);
     own->account.owner = name;
     own->account.outside = outside;
-    own->account.latency = lmc_histogram_of(
-        lmc_metrics_family(shared->metrics, LMC_M_MODULE_CALL_SECONDS), &label);
     record->context = *shared;
     record->context.own = own;
+}
+
+void lmc_module_own_meter(lmc_module_own *own, struct lmc_metrics *metrics) {
+    const lmc_slice label = lmc_text(own->name);
+    own->account.latency =
+        lmc_histogram_of(lmc_metrics_family(metrics, LMC_M_MODULE_CALL_SECONDS), &label);
 }
 
 void lmc_module_record_fini(lmc_module_record *record) {

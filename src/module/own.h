@@ -15,6 +15,8 @@ typedef struct lmc_module_record {
 /* `shared` is copied into the record's context. */
 void lmc_module_record_init(lmc_module_record *record, const char *name, bool outside,
                             const lmc_context *shared);
+/* The module is there: its calls are measured, also while there are none. */
+void lmc_module_own_meter(lmc_module_own *own, struct lmc_metrics *metrics);
 void lmc_module_record_fini(lmc_module_record *record); /* accepts one that was never filled */
 
 #endif

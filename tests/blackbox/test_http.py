@@ -283,6 +283,13 @@ def test_the_environment_is_masked(server):
     assert list(environment.json) == sorted(environment.json)
 
 
+def test_modules_are_measured_when_they_are_there(one):
+    text = one.get("/metrics").text
+    counted = re.findall(r'^lmcached_server_module_calls_total\{module="(\w+)"\}', text, re.M)
+    assert counted == re.findall(r'^lmcached_server_module_call_seconds_count\{module="(\w+)"\}', text, re.M)
+    assert counted == list(one.status()["server_modules"]) != []
+
+
 def test_threads_and_loops(one):
     threads = one.get("/threads").text
     count = int(re.match(r"Total threads: (\d+)", threads)[1])
