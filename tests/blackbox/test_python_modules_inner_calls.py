@@ -64,6 +64,20 @@ def test_16_what_require_gives_is_callable_in_create_and_everywhere_after(host, 
     assert all(line.split()[1:] == ["0", "0"] for line in packages.lines())
 
 
+def test_a_session_remembers_the_key_of_a_lookup_that_was_passed_on(host, packages):
+    create = """
+    session = build_ctx.engine_context.session_manager.get_or_create("probe")
+    before = session.lookup_ipc_key
+    build_ctx.require(LookupModule).lookup(KEY, 1)
+    build_ctx.require(LookupModule).end_session("probe")
+    trace("key", before, session.lookup_ipc_key is KEY)
+    return cls(build_ctx)
+    """
+    one = host(packages.one_class("pass", create=create, more=KEY))
+    assert packages.of("key") == ["None True"]
+    poll_until(lambda: one.status()["active_sessions"] == 0, "the session's end")
+
+
 def test_every_module_of_the_server_answers_in_create(host, packages):
     create = """
     for cls_ in (LookupModule, EngineDrivenTransferModule, ManagementModule):

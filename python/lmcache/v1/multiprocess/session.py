@@ -17,7 +17,8 @@ MAX_SESSIONS = 10_000
 class Session:
     """The rolling hashes of one request.
 
-    Without ``set_tokens`` it answers with what the server knows of the request from its own
+    ``lookup_ipc_key`` is the key of the last lookup that a module in Python has passed on for a
+    session that was there. Without ``set_tokens`` it answers with what the server knows of the request from its own
     calls. One thread at a time.
     """
 
