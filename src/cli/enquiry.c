@@ -54,3 +54,17 @@ bool lmc_enquiry_member(const lmc_enquiry *enquiry, const char *const *names, si
     lmc_arena_fini(&arena);
     return found && !out->failed;
 }
+
+void lmc_enquiry_tell(lmc_cli *cli, const lmc_enquiry *enquiry, const char *const *names,
+                      size_t count) {
+    lmc_buffer text = LMC_BUFFER_INIT;
+    if (enquiry->status != LMC_OK)
+        fprintf(cli->err, "Cannot reach %s \xe2\x80\x94 is the server running? (%s)\n",
+                enquiry->shown, enquiry->error.text);
+    else if (lmc_enquiry_member(enquiry, names, count, &text))
+        fprintf(cli->err, "%s\n", text.data);
+    else
+        fprintf(cli->err, "HTTP %d: %s\n", enquiry->response.status,
+                lmc_enquiry_reason(enquiry));
+    lmc_buffer_fini(&text);
+}

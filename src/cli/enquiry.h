@@ -26,5 +26,9 @@ const char *lmc_enquiry_reason(const lmc_enquiry *enquiry);
 /* Appends the first of these members of the body that is a text; false: there is none. */
 bool lmc_enquiry_member(const lmc_enquiry *enquiry, const char *const *names, size_t count,
                         lmc_buffer *out);
+/* Why it has failed, on one line of cli->err: no connection, the text of the first of these
+ * members, or the status line. */
+void lmc_enquiry_tell(lmc_cli *cli, const lmc_enquiry *enquiry, const char *const *names,
+                      size_t count);
 
 #endif

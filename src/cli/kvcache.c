@@ -26,20 +26,6 @@ static lmc_status send_clear(lmc_cli *cli, const char *url, lmc_enquiry *enquiry
     return lmc_enquiry_run(cli, enquiry, "POST", url, "/api/clear-cache");
 }
 
-static void tell_failure(lmc_cli *cli, const lmc_enquiry *enquiry) {
-    static const char *const names[] = {"message", "error", "detail"};
-    lmc_buffer text = LMC_BUFFER_INIT;
-    if (enquiry->status != LMC_OK)
-        fprintf(cli->err, "Cannot reach %s \xe2\x80\x94 is the server running? (%s)\n",
-                enquiry->shown, enquiry->error.text);
-    else if (lmc_enquiry_member(enquiry, names, 3, &text))
-        fprintf(cli->err, "%s\n", text.data);
-    else
-        fprintf(cli->err, "HTTP %d: %s\n", enquiry->response.status,
-                lmc_enquiry_reason(enquiry));
-    lmc_buffer_fini(&text);
-}
-
 static bool show(lmc_cli *cli, const lmc_client_options *options) {
     lmc_report report;
     lmc_report_init(&report, "KV Cache Clear", KVCACHE_WIDTH);
@@ -48,6 +34,9 @@ static bool show(lmc_cli *cli, const lmc_client_options *options) {
     lmc_report_fini(&report);
     return shown;
 }
+
+/* Where the routes put what went wrong, the most likely first. */
+static const char *const complaints[] = {"message", "error", "detail"};
 
 int lmc_command_kvcache(lmc_cli *cli, int count, char *const *words) {
     lmc_client_options options;
@@ -58,7 +47,7 @@ int lmc_command_kvcache(lmc_cli *cli, int count, char *const *words) {
     status = LMC_EXIT_FAILED;
     if (send_clear(cli, options.url, &enquiry) == LMC_OK) {
         if (enquiry.status != LMC_OK || enquiry.response.status != 200)
-            tell_failure(cli, &enquiry);
+            lmc_enquiry_tell(cli, &enquiry, complaints, 3);
         else if (show(cli, &options))
             status = 0;
     }

@@ -24,20 +24,8 @@ static void answer_fini(answer *a) {
     lmc_enquiry_fini(&a->enquiry);
 }
 
-static bool tell_failure(lmc_cli *cli, const lmc_enquiry *enquiry) {
-    static const char *const names[] = {"detail", "error", "message"};
-    lmc_buffer text = LMC_BUFFER_INIT;
-    if (enquiry->status != LMC_OK)
-        fprintf(cli->err, "Cannot reach %s \xe2\x80\x94 is the server running? (%s)\n",
-                enquiry->shown, enquiry->error.text);
-    else if (lmc_enquiry_member(enquiry, names, 3, &text))
-        fprintf(cli->err, "%s\n", text.data);
-    else
-        fprintf(cli->err, "HTTP %d: %s\n", enquiry->response.status,
-                lmc_enquiry_reason(enquiry));
-    lmc_buffer_fini(&text);
-    return false;
-}
+/* Where the routes put what went wrong, the most likely first. */
+static const char *const complaints[] = {"detail", "error", "message"};
 
 /* False: what went wrong has been told. */
 static bool ask(lmc_cli *cli, const lmc_plugins_words *words, const char *method,
@@ -47,8 +35,10 @@ static bool ask(lmc_cli *cli, const lmc_plugins_words *words, const char *method
     if (lmc_enquiry_run(cli, &a->enquiry, method, words->url, path) != LMC_OK)
         return false;
     int status = a->enquiry.response.status;
-    if (a->enquiry.status != LMC_OK || (status != 200 && status != 202))
-        return tell_failure(cli, &a->enquiry);
+    if (a->enquiry.status != LMC_OK || (status != 200 && status != 202)) {
+        lmc_enquiry_tell(cli, &a->enquiry, complaints, 3);
+        return false;
+    }
     const lmc_buffer *text = &a->enquiry.response.body;
     if (text->size > 0 && lmc_json_read(&a->arena, lmc_slice_of(text->data, text->size),
                                         &a->body, NULL) == LMC_OK)
