@@ -23,7 +23,8 @@ class LookupModule(BuiltinModule):
     def lookup(self, key: IPCCacheServerKey, tp_size: int) -> None:
         """Starts a lookup; poll ``query_prefetch_status``. Locks what it finds."""
         manager = getattr(self.context, "session_manager", None)
-        session = None if manager is None else manager.get(key.request_id)
+        request_id = getattr(key, "request_id", None)
+        session = None if manager is None else manager.get(request_id)
         if session is not None:  # somebody here follows the request
             session.lookup_ipc_key = key
         self._call("lookup", key, tp_size)
