@@ -20,11 +20,24 @@ static void log_retrieved(const lmc_engine_driven *module, const lmc_cache_key *
 /* What a reply that points into L1 holds until its bytes are on their way. */
 typedef struct held_objects {
     const lmc_engine_driven *module;
+    const lmc_prepare_retrieve_request *request;
+    int64_t copy_began_ns; /* 0: nothing was copied here */
     lmc_transfer transfer;
 } held_objects;
 
+/* The chunks have just been copied into the reply. */
+static void measure_copy(const held_objects *held) {
+    const lmc_context *context = held->module->context;
+    lmc_metrics_transfer_speed(context->metrics, LMC_TRANSFER_RETRIEVE,
+                               held->request->instance_id, "cpu", held->request->key.model_name,
+                               lmc_engine_transfer_bytes(&held->transfer),
+                               lmc_now(context->clock) - held->copy_began_ns);
+}
+
 static void release_objects(void *arg) {
     const held_objects *held = arg;
+    if (held->copy_began_ns != 0)
+        measure_copy(held);
     lmc_cache_finish_copy_out(held->module->cache, &held->transfer);
     lmc_metrics_transfer_finished(held->module->context->metrics, LMC_TRANSFER_RETRIEVE, "cpu");
 }
@@ -39,7 +52,7 @@ static unsigned places_of(const lmc_transfer *transfer) {
 
 /* The chunks go with the reply, in pickle form. */
 static lmc_status answer_tensors(const lmc_engine_driven *module, lmc_call *call,
-                                 const held_objects *held) {
+                                 held_objects *held) {
     const lmc_prepare_retrieve_request *request = lmc_call_request(call);
     lmc_prepare_retrieve_reply *reply = lmc_call_reply(call);
     lmc_arena *arena = lmc_call_arena(call);
@@ -55,6 +68,8 @@ static lmc_status answer_tensors(const lmc_engine_driven *module, lmc_call *call
     if (status == LMC_OK)
         reply->context =
             lmc_slot_context(module->cache, &held->transfer, places_of(&held->transfer), arena);
+    if (status == LMC_OK && held->transfer.slot_count > 0)
+        held->copy_began_ns = lmc_now(module->context->clock);
     return status;
 }
 
@@ -93,7 +108,7 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
         lmc_complete(call, LMC_NO_MEMORY);
         return;
     }
-    *held = (held_objects){.module = module};
+    *held = (held_objects){.module = module, .request = request};
     lmc_metrics_transfer_submitted(module->context->metrics, LMC_TRANSFER_RETRIEVE, "cpu");
     tell("mp.retrieve.submitted", module, request);
     tell("mp.retrieve.start", module, request);

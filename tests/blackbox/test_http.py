@@ -290,6 +290,23 @@ def test_modules_are_measured_when_they_are_there(one):
     assert counted == list(one.status()["server_modules"]) != []
 
 
+def test_the_speed_of_byte_copies_is_measured_both_ways(server):
+    one = server()
+    worker = one.worker()
+    key = worker.key(TOKENS, "copied")
+    assert worker.store(key, [chunk_payload(n, worker.chunk_bytes) for n in range(10)])
+    for _ in range(3):
+        assert worker.retrieve(key)
+    assert worker.retrieve(worker.key([*TOKENS[1:], 7], "missed")) is None
+    labels = f'{{engine_id="{worker.instance_id}",device="cpu",model_name="m"}}'
+    for way, times in (("store", 1), ("load", 3)):
+        line = f"lmcache_mp_l0_l1_{way}_throughput_GB_per_second_count{labels} {times}\n"
+        poll_until(lambda: line in one.get("/metrics").text, line)
+    for name in ("copied", "missed"):
+        worker.client.end_session(name).result(30)
+    worker.unregister()
+
+
 def test_threads_and_loops(one):
     threads = one.get("/threads").text
     count = int(re.match(r"Total threads: (\d+)", threads)[1])
