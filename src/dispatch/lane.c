@@ -8,8 +8,8 @@
 #include "base/log.h"
 
 #define LMC_LOGGER "lmcache.dispatch"
-#define QUICK_NS (50 * 1000) /* news are not kept for longer, nor beside longer ones */
-#define WARY_FOR 64u         /* requests after one that was not quick */
+#define QUICK_NS INT64_C(50000) /* news are not kept for longer, nor beside longer ones */
+#define WARY_FOR 64u            /* requests after one that was not quick */
 
 /* ---- lists ---- */
 

@@ -3,8 +3,8 @@
  * widths, so mixed widths cost no mispredicted branches.
  *
  * next1[i] is where the integer after one that begins at byte i begins; next2, next4 and next8
- * follow it 2, 4 and 8 times. From these come the places of all twelve at once and, on a shorter
- * way, that of the thirteenth, where the next round begins.
+ * follow it 2, 4 and 8 times. From these come the places of all twelve at once and, on a
+ * shorter way, that of the thirteenth, where the next round begins.
  */
 #include "rpc/token_ids.h"
 
