@@ -3,11 +3,13 @@
  * file.
  *
  * EchoModule answers envelopes and has a ZMQ socket of its own. WatchModule, which depends on
- * it, overrides an operation and hands it on, follows engine instances, and turns events into a
- * metric. Configuration, all optional: {"prefix": "echo:", "sidecar": "tcp://127.0.0.1:5599"}.
+ * it, overrides an operation and hands it on, follows engine instances, turns events into a
+ * metric, and answers GET /ext/WatchModule/noops. Configuration, all optional: {"prefix":
+ * "echo:", "sidecar": "tcp://127.0.0.1:5599"}.
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -134,7 +136,7 @@ static const lmc_module_class echo_class = {
     .register_zmq = register_echo,
 };
 
-/* ---- WatchModule: an override, liveness, events, a metric, status ---- */
+/* ---- WatchModule: an override, liveness, events, a metric, a route, status ---- */
 
 typedef struct watch {
     lmc_context *context;
@@ -149,6 +151,13 @@ static void count_store(void *arg, const lmc_event *event) {
     lmc_metric_add(w->stores, model, 1);
 }
 
+static void show_noops(void *self, lmc_http_call *call) {
+    char text[64];
+    int size = snprintf(text, sizeof text, "{\"noops\": %lld}",
+                        (long long)atomic_load(&((watch *)self)->noops));
+    lmc_http_call_answer(call, 200, "application/json", text, (size_t)size);
+}
+
 static lmc_status create_watch(lmc_build *build, void **self, lmc_error *error) {
     if (lmc_build_require(build, "EchoModule", error) == NULL)
         return LMC_NOT_FOUND;
@@ -160,11 +169,13 @@ static lmc_status create_watch(lmc_build *build, void **self, lmc_error *error) 
         lmc_metric_counter(w->context, "stores", "Stores that engines finished", "model");
     *self = w;
     lmc_status status = lmc_subscribe(w->context, "mp.store.end", count_store, w, error);
+    if (status >= 0) /* LMC_DECLINED: the server runs without an event bus */
+        status = lmc_build_add_route(build, "GET", "/noops", show_noops, error);
     if (status < 0) {
         free(w);
         return status;
     }
-    return LMC_OK; /* LMC_DECLINED: the server runs without an event bus */
+    return LMC_OK;
 }
 
 /* Counts, then lets the server's own handler answer. */

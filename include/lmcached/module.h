@@ -67,6 +67,7 @@ typedef struct lmc_writer lmc_writer;           /* writes members of one JSON ob
 typedef struct lmc_event lmc_event;             /* something that happened in the server */
 typedef struct lmc_metric lmc_metric;           /* a number that /metrics shows */
 typedef struct lmc_object lmc_object;           /* a stored object that is held open */
+typedef struct lmc_http_call lmc_http_call;     /* one request to the HTTP port */
 typedef struct lmc_zmq_server lmc_zmq_server;   /* lent to register_zmq() */
 typedef struct lmc_grpc_server lmc_grpc_server; /* lent to register_grpc() */
 
@@ -218,6 +219,30 @@ LMC_API lmc_status LMC_FN(lmc_build_config_real)(lmc_build *build, const char *n
                                                  double *value, lmc_error *error);
 LMC_API lmc_status LMC_FN(lmc_build_config_text)(lmc_build *build, const char *name,
                                                  lmc_slice *value, lmc_error *error);
+
+/*
+ * Answers `method` (GET, which is HEAD too, POST, PUT, PATCH or DELETE) on /ext/<class><path>
+ * of the HTTP port. A segment of the path in braces takes any one: "/items/{id}"; "/" is
+ * /ext/<class> itself. `handle` runs on one of two threads that all modules' routes share, in
+ * parallel, and answers before it returns; else the client gets 500. LMC_INVALID: no such
+ * method or path, or twice. With --no-http routes are accepted and not served.
+ */
+LMC_API lmc_status LMC_FN(lmc_build_add_route)(lmc_build *build, const char *method,
+                                               const char *path,
+                                               void (*handle)(void *self, lmc_http_call *call),
+                                               lmc_error *error);
+/* Inside `handle`; all is lent for that long. "GET", also for HEAD; or the segment that {name}
+ * took, decoded, {NULL, 0} when there is none. */
+LMC_API const char *LMC_FN(lmc_http_call_method)(const lmc_http_call *call);
+LMC_API lmc_slice LMC_FN(lmc_http_call_segment)(const lmc_http_call *call, const char *name);
+/* False: the query has no such parameter. */
+LMC_API bool LMC_FN(lmc_http_call_query)(const lmc_http_call *call, const char *name,
+                                         lmc_slice *value);
+LMC_API lmc_slice LMC_FN(lmc_http_call_body)(const lmc_http_call *call); /* at most 1 MiB */
+/* Once; the body is copied. */
+LMC_API void LMC_FN(lmc_http_call_answer)(lmc_http_call *call, uint32_t status,
+                                          const char *content_type, const void *body,
+                                          size_t size);
 
 /* ---- one call (the thread that has it; one at a time) ---- */
 

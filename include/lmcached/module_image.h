@@ -20,6 +20,12 @@ extern "C" {
     F(lmc_build_config_int, 0)           \
     F(lmc_build_config_real, 0)          \
     F(lmc_build_config_text, 0)          \
+    F(lmc_build_add_route, 0)            \
+    F(lmc_http_call_method, 0)           \
+    F(lmc_http_call_segment, 0)          \
+    F(lmc_http_call_query, 0)            \
+    F(lmc_http_call_body, 0)             \
+    F(lmc_http_call_answer, 0)           \
     F(lmc_call_operation, 0)             \
     F(lmc_call_request, 0)               \
     F(lmc_call_reply, 0)                 \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "http/exchange.h"
@@ -14,7 +15,8 @@
 #define POOL_THREADS 2
 #define POOL_QUEUE 128
 #define HEAD_MEMORY (32u << 10) /* per connection: request line, headers, and its buffers */
-#define LAST_REPLIES_MS 500     /* stop waits this long for replies to leave */
+#define MODULE_LIMIT_NS (2 * LMC_NS_PER_S) /* for routes of modules to return at the stop */
+#define LAST_REPLIES_MS 500                /* stop waits this long for replies to leave */
 
 static void fill_defaults(lmc_http_config *config) {
     if (config->body_limit == 0)
@@ -47,6 +49,14 @@ static lmc_status name_option(const lmc_http *http, lmc_status status, lmc_error
                          http->config.metrics_only ? "--prometheus-port" : "--http-port");
 }
 
+/* What is left once nothing runs. */
+static void release(lmc_http *http) {
+    if (http->listen_fd >= 0)
+        close(http->listen_fd);
+    lmc_http_quotas_destroy(http->quotas);
+    free(http);
+}
+
 lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provider *provider,
                            lmc_http **out, lmc_error *error) {
     lmc_http *http = calloc(1, sizeof *http);
@@ -66,7 +76,7 @@ lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provide
             http, lmc_http_listener_bind(config->host, &http->port, &http->listen_fd, error),
             error);
     if (status != LMC_OK) {
-        lmc_http_destroy(http);
+        release(http);
         return status;
     }
     announce(http);
@@ -111,6 +121,9 @@ lmc_status lmc_http_start(lmc_http *http, lmc_error *error) {
     if (status == LMC_OK)
         status = lmc_http_pool_create(POOL_THREADS, POOL_QUEUE, lmc_http_run_on_pool,
                                       lmc_http_refuse_on_pool, &http->pool, error);
+    if (status == LMC_OK && http->provider.find_module_route != NULL)
+        status = lmc_http_pool_create(POOL_THREADS, POOL_QUEUE, lmc_http_run_on_pool,
+                                      lmc_http_refuse_on_pool, &http->module_pool, error);
     if (status != LMC_OK)
         return status;
     /* The event thread must not be the one that a stop signal is delivered to. */
@@ -132,6 +145,8 @@ static void await_last_replies(lmc_http *http) {
 }
 
 void lmc_http_stop(lmc_http *http) {
+    if (http->is_stuck)
+        return;
     if (http->daemon != NULL) {
         if (!http->config.metrics_only)
             LMC_INFO("Shutting down LMCache HTTP server...");
@@ -143,19 +158,28 @@ void lmc_http_stop(lmc_http *http) {
     http->listen_fd = -1;
     if (http->pool != NULL)
         lmc_http_pool_stop(http->pool);
+    if (http->module_pool != NULL &&
+        !lmc_http_pool_stop_within(http->module_pool, MODULE_LIMIT_NS)) {
+        LMC_ERROR("a module's HTTP route has not returned; its clients get no answer");
+        http->is_stuck = true;
+        return;
+    }
     if (http->daemon != NULL) {
         await_last_replies(http);
         MHD_stop_daemon(http->daemon);
     }
     http->daemon = NULL;
     lmc_http_pool_destroy(http->pool);
-    http->pool = NULL;
+    lmc_http_pool_destroy(http->module_pool);
+    http->pool = http->module_pool = NULL;
 }
 
+bool lmc_http_is_stuck(const lmc_http *http) { return http->is_stuck; }
+
 void lmc_http_destroy(lmc_http *http) {
-    if (http == NULL)
+    if (http == NULL || http->is_stuck)
         return;
     lmc_http_stop(http);
-    lmc_http_quotas_destroy(http->quotas);
-    free(http);
+    if (!http->is_stuck)
+        release(http);
 }

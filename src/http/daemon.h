@@ -20,6 +20,8 @@ struct lmc_http {
     int listen_fd; /* -1: none, or owned by the daemon */
     struct MHD_Daemon *daemon;
     lmc_http_pool *pool;
+    lmc_http_pool *module_pool; /* for routes of modules */
+    bool is_stuck;              /* one of them has not returned: nothing is freed */
     lmc_http_quotas *quotas;
     atomic_bool stopping;
     atomic_uint active; /* requests between their first line and the end of their reply */

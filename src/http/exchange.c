@@ -173,7 +173,8 @@ static bool answer_without_handler(lmc_http_request *request, const char *method
     case LMC_OK:
         break;
     case LMC_INVALID:
-        lmc_http_route_allow(methods, request->allow, sizeof request->allow);
+        if (methods != 0)
+            lmc_http_route_allow(methods, request->allow, sizeof request->allow);
         lmc_http_fail(request, MHD_HTTP_METHOD_NOT_ALLOWED, "detail", "Method Not Allowed");
         return true;
     default:
@@ -188,10 +189,12 @@ static bool answer_without_handler(lmc_http_request *request, const char *method
 static enum MHD_Result answer(lmc_http_request *request, const char *method,
                               const char *version) {
     if (!answer_without_handler(request, method)) {
-        if (request->route->where == LMC_HTTP_ON_POOL) {
+        if (request->route->where != LMC_HTTP_AT_ONCE) {
+            bool of_module = request->route->where == LMC_HTTP_ON_MODULE_POOL;
             request->state = LMC_HTTP_HANDED;
             MHD_suspend_connection(request->connection);
-            if (lmc_http_pool_submit(request->http->pool, request))
+            if (lmc_http_pool_submit(
+                    of_module ? request->http->module_pool : request->http->pool, request))
                 return MHD_YES;
             lmc_http_refuse_on_pool(request);
             return MHD_YES;

@@ -40,6 +40,20 @@ typedef struct lmc_http_loop {
  * not-initialised body with 503. `out` arrives empty; a failing function's output is dropped
  * and the client gets 500. No function is called before start or after stop has returned.
  */
+/* One request for a route that a module added. */
+typedef struct lmc_http_module_call {
+    const char *method;
+    const lmc_slice *segments; /* behind /ext */
+    size_t segment_count;
+    lmc_slice body;
+    bool (*query)(void *arg, const char *name, lmc_slice *value);
+    void *arg;
+    /* the answer */
+    unsigned status;
+    char type[96];
+    lmc_buffer *reply; /* empty */
+} lmc_http_module_call;
+
 typedef struct lmc_http_provider {
     void *self;
     /* Pool thread. One JSON object, compact. */
@@ -65,6 +79,14 @@ typedef struct lmc_http_provider {
     /* Pool thread. The newest `most` lines after number `after`. NULL: not allowed. */
     lmc_status (*write_plugin_logs)(void *self, lmc_slice name, uint64_t after, uint64_t most,
                                     lmc_buffer *out, lmc_error *error);
+    /*
+     * Routes of modules, /ext/... find: event thread; *route is passed to run; LMC_NOT_FOUND,
+     * or LMC_INVALID with the methods that are allowed. run: a thread of a pool of its own, so
+     * that a slow module delays nobody else's answer. NULL: there are none.
+     */
+    lmc_status (*find_module_route)(void *self, const lmc_slice *segments, size_t count,
+                                    const char *method, const void **route, char allow[64]);
+    void (*run_module_route)(void *self, const void *route, lmc_http_module_call *call);
 } lmc_http_provider;
 
 typedef struct lmc_http_config {
@@ -91,9 +113,12 @@ lmc_status lmc_http_start(lmc_http *http, lmc_error *error);
 /*
  * Stops accepting at once, lets running requests finish (queued ones get 503), closes all
  * connections. Returns when no provider function runs or will run. Bounded by the slowest
- * provider function. Does nothing when not started.
+ * provider function, except that a module's route that does not return is left behind after
+ * two seconds, with an ERROR line; the door then stays. Does nothing when not started.
  */
 void lmc_http_stop(lmc_http *http);
+/* After stop: what the provider's functions use must stay until the process ends. */
+bool lmc_http_is_stuck(const lmc_http *http);
 void lmc_http_destroy(lmc_http *http); /* accepts NULL; stops first */
 
 #endif

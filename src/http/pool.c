@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -16,7 +17,7 @@ struct lmc_http_pool {
     lmc_lock lock;
     lmc_cond changed;
     lmc_http_request *first, *last; /* under lock, as the rest */
-    unsigned queued;
+    unsigned queued, busy;
     bool stopping;
 };
 
@@ -40,6 +41,7 @@ static void work(void *arg) {
             lmc_cond_wait(&pool->changed, &pool->lock);
         lmc_http_request *request = take_first(pool);
         bool stopping = pool->stopping;
+        pool->busy += request != NULL;
         lmc_lock_drop(&pool->lock);
         if (request == NULL)
             return;
@@ -47,6 +49,10 @@ static void work(void *arg) {
             pool->refuse(request);
         else
             pool->run(request);
+        lmc_lock_take(&pool->lock);
+        pool->busy--;
+        lmc_cond_broadcast(&pool->changed);
+        lmc_lock_drop(&pool->lock);
     }
 }
 
@@ -90,6 +96,21 @@ bool lmc_http_pool_submit(lmc_http_pool *pool, lmc_http_request *request) {
     }
     lmc_lock_drop(&pool->lock);
     return taken;
+}
+
+bool lmc_http_pool_stop_within(lmc_http_pool *pool, int64_t wait_ns) {
+    int64_t deadline = lmc_now(&lmc_system_clock) + wait_ns;
+    bool in_time = true;
+    lmc_lock_take(&pool->lock);
+    pool->stopping = true;
+    lmc_cond_broadcast(&pool->changed);
+    while ((pool->busy > 0 || pool->first != NULL) && in_time)
+        in_time = lmc_cond_wait_until(&pool->changed, &pool->lock, deadline);
+    bool idle = pool->busy == 0 && pool->first == NULL;
+    lmc_lock_drop(&pool->lock);
+    if (idle)
+        lmc_http_pool_stop(pool);
+    return idle;
 }
 
 void lmc_http_pool_stop(lmc_http_pool *pool) {

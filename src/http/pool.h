@@ -20,6 +20,9 @@ lmc_status lmc_http_pool_create(unsigned threads, unsigned queue_limit,
 bool lmc_http_pool_submit(lmc_http_pool *pool, lmc_http_request *request);
 /* Takes nothing new, refuses what is queued, waits for what runs. May be called twice. */
 void lmc_http_pool_stop(lmc_http_pool *pool);
+/* The same, but waits for what runs no longer than this. False: something still runs, and the
+ * pool must stay. */
+bool lmc_http_pool_stop_within(lmc_http_pool *pool, int64_t wait_ns);
 void lmc_http_pool_destroy(lmc_http_pool *pool); /* accepts NULL */
 
 #endif

@@ -32,6 +32,9 @@ typedef struct lmc_http_request {
     lmc_http_target target; /* decoded path and query */
     lmc_slice param;        /* the decoded {…} segment of the route's path */
     const struct lmc_http_route *route;
+    char module_method[8];    /* of a module's route */
+    const void *module_route; /* of the provider's, for route == &lmc_http_module_route */
+    char type_text[96];       /* a type that is not constant */
     lmc_buffer body;
     size_t body_seen; /* bytes that arrived, kept or not */
 

@@ -1,5 +1,7 @@
 #include "http/route.h"
 
+#include "http/daemon.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -49,12 +51,30 @@ static bool matches(const char *pattern, const lmc_http_target *target, lmc_slic
     return at == target->segment_count;
 }
 
+/* /ext/...; LMC_DECLINED: another path. */
+static lmc_status find_of_modules(lmc_http_request *request, const char *method) {
+    const lmc_http_provider *provider = &request->http->provider;
+    const lmc_http_target *target = &request->target;
+    if (provider->find_module_route == NULL || target->segment_count < 2 ||
+        !lmc_slice_is(target->segments[0], "ext"))
+        return LMC_DECLINED;
+    request->route = &lmc_http_module_route;
+    snprintf(request->module_method, sizeof request->module_method, "%s",
+             strcmp(method, "HEAD") == 0 ? "GET" : method);
+    return provider->find_module_route(provider->self, target->segments + 1,
+                                       target->segment_count - 1, method,
+                                       &request->module_route, request->allow);
+}
+
 lmc_status lmc_http_route_find(lmc_http_request *request, const char *method, bool metrics_only,
                                unsigned *methods) {
     unsigned wanted = method_bit(method);
     *methods = 0;
     if (request->target.unroutable)
         return LMC_NOT_FOUND;
+    lmc_status of_modules = metrics_only ? LMC_DECLINED : find_of_modules(request, method);
+    if (of_modules != LMC_DECLINED)
+        return of_modules;
     for (const lmc_http_route *const *family = metrics_only ? metrics_family : all_families;
          *family != NULL; family++)
         for (const lmc_http_route *route = *family; route->path != NULL; route++) {

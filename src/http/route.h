@@ -17,7 +17,7 @@
 typedef struct lmc_http_route {
     const char *path; /* "/quota/{salt}": a segment in braces takes any one segment */
     unsigned methods; /* GET answers HEAD, too */
-    enum { LMC_HTTP_AT_ONCE, LMC_HTTP_ON_POOL } where;
+    enum { LMC_HTTP_AT_ONCE, LMC_HTTP_ON_POOL, LMC_HTTP_ON_MODULE_POOL } where;
     void (*handle)(lmc_http_request *request);
 } lmc_http_route; /* lists end with a NULL path */
 
@@ -30,6 +30,7 @@ extern const lmc_http_route lmc_http_debug_routes[];
 extern const lmc_http_route lmc_http_loop_routes[];
 extern const lmc_http_route lmc_http_plugin_routes[];
 extern const lmc_http_route lmc_http_later_routes[];
+extern const lmc_http_route lmc_http_module_route; /* all of /ext/, by way of the provider */
 
 /*
  * Finds the route and sets request->route and param. LMC_NOT_FOUND: no such path. LMC_INVALID:

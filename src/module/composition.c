@@ -163,6 +163,7 @@ static int64_t close_limit(const lmc_composition *c) {
 /* A module that is absent after all hears and holds nothing any more. */
 static void forget(lmc_composition *c, lmc_module_own *own) {
     lmc_events_drop(c->options.context->events, own->name, close_limit(c));
+    lmc_routes_drop(c->options.context->routes, own);
     if (own->tidy != NULL)
         own->tidy(own);
 }
@@ -231,6 +232,7 @@ static lmc_status build_one(lmc_composition *c, size_t index, lmc_error *error) 
     }
     if (self == NULL)
         self = &c->classes[index]; /* a module without state; NULL means not built */
+    lmc_routes_bind(c->options.context->routes, &record->own, self);
     built_module module = {.options = &c->options,
                            .class = *class,
                            .self = self,
@@ -412,6 +414,7 @@ static void plan_closings(lmc_composition *c, bool reaper_quiet) {
         built_module *module = &c->built[c->built_count - 1 - i];
         bool busy = lmc_status_collector_is_late(c->status, module->self) ||
                     lmc_events_is_in(c->options.context->events, module->class.name) ||
+                    atomic_load(&module->own->in_routes) > 0 ||
                     (!reaper_quiet && module->class.liveness != NULL);
         if (busy)
             LMC_ERROR("%s has not returned from a call; it is not closed", module->class.name);

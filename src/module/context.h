@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "dispatch/account.h"
 #include "module/liveness.h"
+#include "module/routes.h"
 #include "module/unknown_ids.h"
 #include "observe/events.h"
 #include "observe/late_metrics.h"
@@ -25,6 +26,7 @@ typedef struct lmc_module_own {
     char logger[96];  /* "lmcache.module.HelloModule" */
     char prefix[160]; /* of its metrics, "lmcached_module_hello_module" */
     lmc_account account;
+    atomic_uint in_routes; /* threads inside its HTTP routes */
     lmc_lock lock;
     void *objects; /* held open (native/objects.c), under the lock */
     /* Takes back what the module left behind, after its close; NULL: nothing to do. */
@@ -40,6 +42,7 @@ struct lmc_context {
     lmc_liveness_set *liveness;     /* of the composition being built or running */
     lmc_unknown_ids *unknown_ids;   /* pings that were answered false */
     lmc_events *events;             /* NULL: there is no bus */
+    lmc_routes *routes;             /* NULL: there is no HTTP port */
     lmc_late_metrics *late_metrics; /* NULL: metrics are off */
     lmc_slice config_text;          /* as GET /config shows it */
     lmc_module_own *own;            /* NULL in the context that all share */

@@ -84,9 +84,11 @@ static lmc_status prepare_context(lmc_server *server, lmc_error *error) {
         .liveness = lmc_liveness_create(),
         .unknown_ids = lmc_unknown_ids_create(LMC_UNKNOWN_IDS_MAX),
         .events = server->events,
+        .routes = server->routes = lmc_routes_create(),
         .late_metrics = server->late_metrics,
         .config_text = lmc_slice_of(server->config_text.data, server->config_text.size)};
-    if (server->context.liveness == NULL || server->context.unknown_ids == NULL)
+    if (server->routes == NULL || server->context.liveness == NULL ||
+        server->context.unknown_ids == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for server modules");
     return LMC_OK;
 }
@@ -171,6 +173,7 @@ void lmc_server_destroy_modules(lmc_server *server) {
     lmc_composition_destroy(server->composition);
     server->composition = NULL;
     lmc_events_destroy(server->events);
+    lmc_routes_destroy(server->routes);
     lmc_outside_modules_fini(&server->outside);
     lmc_buffer_fini(&server->config_text);
 }

@@ -92,6 +92,32 @@ static void each_loop(void *self, void (*visit)(void *arg, const lmc_http_loop *
     lmc_timers_each(server->timers, visit_timer, &v);
 }
 
+/* ---- routes of modules ---- */
+
+static lmc_status find_module_route(void *self, const lmc_slice *segments, size_t count,
+                                    const char *method, const void **route, char allow[64]) {
+    const lmc_server *server = self;
+    const lmc_route *found = NULL;
+    lmc_status status = lmc_routes_find(server->routes, segments, count, method, &found, allow);
+    *route = found;
+    return status;
+}
+
+static void run_module_route(void *self, const void *route, lmc_http_module_call *call) {
+    (void)self;
+    lmc_http_call lent = {.method = call->method,
+                          .segments = call->segments,
+                          .segment_count = call->segment_count,
+                          .body = call->body,
+                          .query = call->query,
+                          .arg = call->arg,
+                          .reply = call->reply};
+    lmc_route_run(route, &lent);
+    call->status = lent.status;
+    memcpy(call->type, lent.type, sizeof call->type);
+}
+_Static_assert(sizeof((lmc_http_module_call *)0)->type == LMC_ROUTE_TYPE_MAX, "one size");
+
 lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error) {
     static lmc_http_provider provider;
     const lmc_config *config = server->config;
@@ -102,6 +128,10 @@ lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error) {
                                    .write_readiness = write_readiness,
                                    .clear = clear,
                                    .each_loop = each_loop};
+    if (config->mp.server_module_count > 0) {
+        provider.find_module_route = find_module_route;
+        provider.run_module_route = run_module_route;
+    }
     lmc_server_offer_plugins(server, &provider);
     lmc_http_config http = {.host = config->http.http_host,
                             .port = (uint16_t)config->http.http_port,
@@ -122,6 +152,10 @@ lmc_status lmc_server_open_http(lmc_server *server, lmc_error *error) {
 void lmc_server_close_http(lmc_server *server) {
     if (server->http != NULL)
         lmc_http_stop(server->http);
+}
+
+bool lmc_server_http_is_stuck(const lmc_server *server) {
+    return server->http != NULL && lmc_http_is_stuck(server->http);
 }
 
 void lmc_server_destroy_http(lmc_server *server) {

@@ -39,6 +39,7 @@ typedef struct lmc_server {
     const lmc_module_class *last_class; /* of a rehearsal, built last; NULL: none */
     lmc_events *events;                 /* NULL: no bus */
     _Atomic uint32_t interest;          /* in what the cache core tells; see core_events.c */
+    lmc_routes *routes;                 /* of modules, on the HTTP port */
     lmc_late_metrics *late_metrics;     /* of modules from outside; NULL: none */
     lmc_buffer config_text;             /* for modules from outside */
     lmc_context context;
@@ -93,8 +94,9 @@ bool lmc_server_loop_turns(const lmc_server *server);
 /* http_door.c: the HTTP door with this server behind it. */
 lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error);
 lmc_status lmc_server_open_http(lmc_server *server, lmc_error *error);
-void lmc_server_close_http(lmc_server *server);   /* no provider runs any more */
-void lmc_server_destroy_http(lmc_server *server); /* and the port is free */
+void lmc_server_close_http(lmc_server *server);          /* no provider runs any more */
+bool lmc_server_http_is_stuck(const lmc_server *server); /* then nothing may be freed */
+void lmc_server_destroy_http(lmc_server *server);        /* and the port is free */
 
 /* stopping.c: everything down again, as far as it was up. */
 void lmc_server_stop(lmc_server *server);

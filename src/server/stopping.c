@@ -111,6 +111,8 @@ void lmc_server_stop(lmc_server *server) {
     lmc_server_stop_plugins(server);
     stop_requests(server);
     lmc_server_close_modules(server);
+    if (lmc_server_http_is_stuck(server))
+        lmc_server_end_now(server);
     destroy_core(server);
     limit_end(&limit);
     lmc_notify_close(&server->notify);

@@ -168,6 +168,7 @@ def test_the_example_of_every_hook_does_what_it_says(server, raw):
         if status["touched"] and 'lmcached_module_watch_module_stores_total{model="m"} 1\n' in metrics:
             break
     assert status["noops"] == 3 and status["touched"] >= 1
+    assert one.get("/ext/WatchModule/noops").json == {"noops": 3}
     assert 'lmcached_module_watch_module_stores_total{model="m"} 1\n' in metrics
     assert COMPILER
 
