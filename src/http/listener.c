@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/host.h"
 
 void lmc_http_listener_name(const char *host, uint16_t port, char *out, size_t size) {
     bool bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
@@ -26,24 +27,16 @@ static lmc_status refuse(const char *host, uint16_t port, int number, lmc_error 
     return lmc_error_set_errno(error, LMC_FAILED, number, "cannot bind the HTTP port %s", name);
 }
 
-/* Without the brackets of "[::1]"; cut is harmless, because the name then does not resolve. */
-static void bare_host(const char *host, char *out, size_t size) {
-    size_t length = strlen(host);
-    if (length >= 2 && host[0] == '[' && host[length - 1] == ']')
-        snprintf(out, size, "%.*s", (int)(length - 2), host + 1);
-    else
-        snprintf(out, size, "%s", host);
-}
-
 static lmc_status resolve(const char *host, uint16_t port, int family, struct addrinfo **found,
                           lmc_error *error) {
     char name[256], service[8];
-    bare_host(host, name, sizeof name);
+    lmc_host_bare(host, name, sizeof name);
     snprintf(service, sizeof service, "%u", (unsigned)port);
     struct addrinfo hints = {.ai_family = family,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    int failure = getaddrinfo(name[0] != '\0' ? name : NULL, service, &hints, found);
+    int failure =
+        getaddrinfo(name[0] != '\0' ? lmc_host_address(name) : NULL, service, &hints, found);
     if (failure != 0)
         return lmc_error_set(error, LMC_FAILED, "cannot resolve the HTTP host '%s': %s", host,
                              gai_strerror(failure));

@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "base/error.h"
+#include "base/host.h"
 
 static int bind_text(void *socket, const char *address, bool ipv6, uint16_t port) {
     char endpoint[NI_MAXHOST + 32];
@@ -53,15 +54,6 @@ static int bind_name(void *socket, const char *host, uint16_t port, const char *
     return error;
 }
 
-/* Without the brackets of "[::1]"; cut is harmless, because the name then does not resolve. */
-static void bare_host(const char *host, char *out, size_t size) {
-    size_t length = strlen(host);
-    if (length >= 2 && host[0] == '[' && host[length - 1] == ']')
-        snprintf(out, size, "%.*s", (int)(length - 2), host + 1);
-    else
-        snprintf(out, size, "%s", host);
-}
-
 /* libzmq knows `*` and the names of interfaces by itself. */
 static bool is_for_libzmq(const char *host) {
     return strcmp(host, "*") == 0 || if_nametoindex(host) != 0;
@@ -85,9 +77,10 @@ lmc_status lmc_zmq_bind(void *socket, const char *host, uint16_t port, char *bou
                         lmc_error *error) {
     const char *why = NULL;
     char name[NI_MAXHOST];
-    bare_host(host, name, sizeof name);
-    int failed = is_for_libzmq(name) ? bind_text(socket, name, false, port)
-                                     : bind_name(socket, name, port, &why);
+    lmc_host_bare(host, name, sizeof name);
+    const char *address = lmc_host_address(name);
+    int failed = is_for_libzmq(address) ? bind_text(socket, address, false, port)
+                                        : bind_name(socket, address, port, &why);
     if (failed != 0)
         return refuse(name, port, failed, why, error);
     if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
