@@ -166,7 +166,9 @@ void lmc_routes_bind(lmc_routes *routes, lmc_module_own *own, void *self) {
 }
 
 void lmc_routes_drop(lmc_routes *routes, const lmc_module_own *own) {
-    for (lmc_route **at = routes != NULL ? &routes->first : NULL; at != NULL && *at != NULL;) {
+    if (routes == NULL)
+        return;
+    for (lmc_route **at = &routes->first; *at != NULL;) {
         lmc_route *route = *at;
         if (route->own != own) {
             at = &route->next;
