@@ -35,11 +35,9 @@ typedef struct lmc_http_loop {
     uint64_t total_runs, failed_runs;
 } lmc_http_loop;
 
-/*
- * What the server supplies. A NULL function means "not there yet": its endpoint answers the
- * not-initialised body with 503. `out` arrives empty; a failing function's output is dropped
- * and the client gets 500. No function is called before start or after stop has returned.
- */
+#define LMC_HTTP_TYPE_MAX 96  /* of a content type that is not constant, with its end */
+#define LMC_HTTP_ALLOW_MAX 64 /* of an Allow header, with its end */
+
 /* One request for a route that a module added. */
 typedef struct lmc_http_module_call {
     const char *method;
@@ -50,10 +48,15 @@ typedef struct lmc_http_module_call {
     void *arg;
     /* the answer */
     unsigned status;
-    char type[96];
+    char type[LMC_HTTP_TYPE_MAX];
     lmc_buffer *reply; /* empty */
 } lmc_http_module_call;
 
+/*
+ * What the server supplies. A NULL function means "not there yet": its endpoint answers the
+ * not-initialised body with 503. `out` arrives empty; a failing function's output is dropped
+ * and the client gets 500. No function is called before start or after stop has returned.
+ */
 typedef struct lmc_http_provider {
     void *self;
     /* Pool thread. One JSON object, compact. */
@@ -85,7 +88,8 @@ typedef struct lmc_http_provider {
      * that a slow module delays nobody else's answer. NULL: there are none.
      */
     lmc_status (*find_module_route)(void *self, const lmc_slice *segments, size_t count,
-                                    const char *method, const void **route, char allow[64]);
+                                    const char *method, const void **route,
+                                    char allow[LMC_HTTP_ALLOW_MAX]);
     void (*run_module_route)(void *self, const void *route, lmc_http_module_call *call);
 } lmc_http_provider;
 

@@ -34,15 +34,15 @@ typedef struct lmc_http_request {
     const struct lmc_http_route *route;
     char module_method[8];    /* of a module's route */
     const void *module_route; /* of the provider's, for route == &lmc_http_module_route */
-    char type_text[96];       /* a type that is not constant */
+    char type_text[LMC_HTTP_TYPE_MAX]; /* a type that is not constant */
     lmc_buffer body;
     size_t body_seen; /* bytes that arrived, kept or not */
 
     unsigned status; /* 0: nothing was answered yet */
     const char *type;
     lmc_buffer reply;
-    char allow[64];                /* Allow header of a 405 */
-    struct lmc_http_request *next; /* in the pool's queue */
+    char allow[LMC_HTTP_ALLOW_MAX]; /* Allow header of a 405 */
+    struct lmc_http_request *next;  /* in the pool's queue */
 } lmc_http_request;
 
 /* Sets status and type and returns the empty buffer to write the body into. */

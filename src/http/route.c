@@ -1,9 +1,9 @@
 #include "http/route.h"
 
-#include "http/daemon.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "http/daemon.h"
 
 static const lmc_http_route *const all_families[] = {
     lmc_http_health_routes,  lmc_http_status_routes,

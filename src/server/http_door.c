@@ -95,7 +95,8 @@ static void each_loop(void *self, void (*visit)(void *arg, const lmc_http_loop *
 /* ---- routes of modules ---- */
 
 static lmc_status find_module_route(void *self, const lmc_slice *segments, size_t count,
-                                    const char *method, const void **route, char allow[64]) {
+                                    const char *method, const void **route,
+                                    char allow[LMC_HTTP_ALLOW_MAX]) {
     const lmc_server *server = self;
     const lmc_route *found = NULL;
     lmc_status status = lmc_routes_find(server->routes, segments, count, method, &found, allow);
@@ -116,7 +117,8 @@ static void run_module_route(void *self, const void *route, lmc_http_module_call
     call->status = lent.status;
     memcpy(call->type, lent.type, sizeof call->type);
 }
-_Static_assert(sizeof((lmc_http_module_call *)0)->type == LMC_ROUTE_TYPE_MAX, "one size");
+_Static_assert(LMC_HTTP_TYPE_MAX == LMC_ROUTE_TYPE_MAX, "one size");
+_Static_assert(LMC_HTTP_ALLOW_MAX == LMC_ROUTE_ALLOW_MAX, "one size");
 
 lmc_status lmc_server_bind_http(lmc_server *server, lmc_error *error) {
     static lmc_http_provider provider;

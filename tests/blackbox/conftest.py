@@ -10,6 +10,8 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from house import BINARY, RawClient, Server, segments, shm_name  # noqa: E402
+from modules import flags, spec  # noqa: E402
+from python_packages import Packages  # noqa: E402
 
 BASE_FLAGS = [
     "--l1-size-gb", "0.0625", "--eviction-policy", "LRU", "--chunk-size", "4",
@@ -76,3 +78,20 @@ def raw():
         return opened[-1]
 
     return connect
+
+
+@pytest.fixture
+def packages(tmp_path):
+    """Packages of Python modules that this test writes."""
+    return Packages(tmp_path / "packages")
+
+
+@pytest.fixture
+def host(server, packages):
+    """``host(module, ..., flags)`` starts a server with modules of this test's packages."""
+
+    def start(*modules, more=(), environment=None, **options):
+        specs = [m if isinstance(m, dict) else spec(m) for m in modules]
+        return server(*more, *flags(*specs), environment=packages.environment(**environment or {}), **options)
+
+    return start

@@ -16,26 +16,10 @@ import pytest
 import zmq
 
 from house import BINARY, VECTORS, free_ports, key_map, poll_until, run_cli
-from modules import KIT, answer, envelope, failed_start, flags, spec
-from python_packages import TRACEBACK, Packages, needs_host, texts
+from modules import KIT, answer, envelope, failed_start, spec
+from python_packages import TRACEBACK, needs_host, texts
 
 pytestmark = needs_host
-
-
-@pytest.fixture
-def packages(tmp_path):
-    return Packages(tmp_path / "packages")
-
-
-@pytest.fixture
-def host(server, packages):
-    """``host(module, ..., flags)`` starts a server with modules of this test's packages."""
-
-    def start(*modules, more=(), environment=None, **options):
-        specs = [m if isinstance(m, dict) else spec(m) for m in modules]
-        return server(*more, *flags(*specs), environment=packages.environment(**environment or {}), **options)
-
-    return start
 
 
 @pytest.fixture

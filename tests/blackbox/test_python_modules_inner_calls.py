@@ -3,27 +3,11 @@
 import json
 import re
 
-import pytest
-
 from house import poll_until
-from modules import answer, flags, probe, spec
-from python_packages import TRACEBACK, Packages, needs_host
+from modules import answer, probe, spec
+from python_packages import TRACEBACK, needs_host
 
 pytestmark = needs_host
-
-
-@pytest.fixture
-def packages(tmp_path):
-    return Packages(tmp_path / "packages")
-
-
-@pytest.fixture
-def host(server, packages):
-    def start(*modules, more=(), **options):
-        specs = [m if isinstance(m, dict) else spec(m) for m in modules]
-        return server(*more, *flags(*specs), environment=packages.environment(), **options)
-
-    return start
 
 
 KEY = """

@@ -8,23 +8,10 @@ import time
 import pytest
 
 from house import poll_until
-from modules import answer, envelope, failed_start, flags, spec
-from python_packages import TRACEBACK, Packages, needs_host, texts
+from modules import answer, envelope, failed_start, spec
+from python_packages import TRACEBACK, needs_host, texts
 
 pytestmark = needs_host
-
-
-@pytest.fixture
-def packages(tmp_path):
-    return Packages(tmp_path / "packages")
-
-
-@pytest.fixture
-def host(server, packages):
-    def start(*modules, more=(), **options):
-        return server(*more, *flags(*map(spec, modules)), environment=packages.environment(), **options)
-
-    return start
 
 
 @pytest.fixture

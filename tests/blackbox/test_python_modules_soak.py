@@ -12,7 +12,7 @@ import pytest
 
 from house import poll_until
 from modules import KIT, flags, spec
-from python_packages import Packages, needs_host
+from python_packages import needs_host
 
 pytestmark = needs_host
 
@@ -100,11 +100,6 @@ module.periodic = create_periodic_thread("probe", 0.01, lambda: None)
 module.periodic.start()
 return module
 """
-
-
-@pytest.fixture
-def packages(tmp_path):
-    return Packages(tmp_path / "packages")
 
 
 @pytest.fixture

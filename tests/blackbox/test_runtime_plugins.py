@@ -12,7 +12,7 @@ import time
 import pytest
 from house import BINARY, ROOT, poll_until
 from plugin_house import (
-    PYTHON, PluginFolder, alive, descendants, dropped_of, lines_of, plugin, processes_with, run_plugins, wait_state,
+    PYTHON, PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state,
     zombies,
 )  # fmt: skip
 
