@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -101,6 +102,35 @@ static lmc_status owner_lives(const char *name, int fd, lmc_error *error) {
         name);
 }
 
+typedef struct user_text {
+    char text[96];
+} user_text;
+
+static user_text describe_user(uid_t uid) {
+    user_text user;
+    struct passwd entry, *found = NULL;
+    char names[1024];
+    if (getpwuid_r(uid, &entry, names, sizeof names, &found) == 0 && found != NULL)
+        (void)snprintf(user.text, sizeof user.text, "user %.64s (uid %u)", entry.pw_name, uid);
+    else
+        (void)snprintf(user.text, sizeof user.text, "uid %u", uid);
+    return user;
+}
+
+/* The file of this name is in the way and cannot be opened or removed. */
+static lmc_status in_the_way(const char *path, int number, lmc_error *error) {
+    struct stat info;
+    if (lstat(path, &info) != 0 || info.st_uid == geteuid())
+        return lmc_error_set_errno(error, LMC_FAILED, number,
+                                   "--shm-name: cannot create shared memory pool %s", path);
+    return lmc_error_set_errno(
+        error, LMC_FAILED, number,
+        "--shm-name: shared memory pool %s belongs to %s, and this server "
+        "runs as %s; choose another name, or remove it as its owner once "
+        "no server uses it",
+        path, describe_user(info.st_uid).text, describe_user(geteuid()).text);
+}
+
 /* Opens the existing file, or makes one; only the latter may be used, whoever made the former.
  */
 static int open_segment(const char *path, bool *made) {
@@ -127,8 +157,7 @@ static lmc_status own_name(const char *name, int *out, lmc_error *error) {
     bool made;
     int fd = open_segment(path.text, &made);
     if (fd < 0)
-        return lmc_error_set_errno(error, LMC_FAILED, errno,
-                                   "--shm-name: cannot create shared memory pool '%s'", name);
+        return in_the_way(path.text, errno, error);
     lmc_status status = LMC_AGAIN;
     if (!lock_file(fd))
         status = owner_lives(name, fd, error);
@@ -137,9 +166,7 @@ static lmc_status own_name(const char *name, int *out, lmc_error *error) {
     else if (made)
         status = LMC_OK;
     else if (unlink(path.text) != 0)
-        status =
-            lmc_error_set_errno(error, LMC_FAILED, errno,
-                                "--shm-name: cannot replace shared memory pool '%s'", name);
+        status = in_the_way(path.text, errno, error);
     else
         LMC_INFO("Replaced the stale shared memory pool %s", name);
     if (status == LMC_OK)

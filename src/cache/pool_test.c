@@ -195,6 +195,49 @@ static void a_stale_segment_of_the_same_name_is_replaced(void **state) {
     lmc_pool_close(&pool);
 }
 
+/* Tries to open the pool as another user than the file's, with nobody's rights. */
+static void open_as_stranger(const pool_name *name, mode_t mode, lmc_error *error) {
+    make_foreign(name->file);
+    assert_int_equal(chmod(name->file, mode), 0);
+    assert_int_equal(seteuid(64321), 0);
+    lmc_pool pool;
+    lmc_status status = open_pool(name->given, MIB, &pool, error);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(status, LMC_FAILED);
+    assert_true(exists(name->file));
+    assert_int_equal(unlink(name->file), 0);
+}
+
+/* Whether it cannot be opened or, being open to all, cannot be removed. */
+static void a_pool_of_another_user_is_refused_with_file_and_owner(void **state) {
+    (void)state;
+    struct stat directory;
+    if (geteuid() != 0 || stat(LMC_SEGMENT_DIRECTORY, &directory) != 0 ||
+        (directory.st_mode & S_ISVTX) == 0)
+        skip();
+    pool_name name = name_for("stranger");
+    const mode_t modes[] = {0600, 0666};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        lmc_error error = LMC_ERROR_INIT;
+        open_as_stranger(&name, modes[i], &error);
+        assert_non_null(strstr(error.text, name.file));
+        assert_non_null(strstr(error.text, "belongs to user root (uid 0)"));
+        assert_non_null(strstr(error.text, "runs as uid 64321"));
+    }
+}
+
+static void what_is_no_file_is_named_where_it_is(void **state) {
+    (void)state;
+    pool_name name = name_for("directory");
+    assert_int_equal(mkdir(name.file, 0700), 0);
+    lmc_pool pool;
+    lmc_error error = LMC_ERROR_INIT;
+    assert_int_equal(open_pool(name.given, MIB, &pool, &error), LMC_FAILED);
+    assert_int_equal(rmdir(name.file), 0);
+    assert_non_null(strstr(error.text, name.file));
+    assert_non_null(strstr(error.text, strerror(EISDIR)));
+}
+
 static void closing_leaves_a_pool_that_replaced_ours(void **state) {
     (void)state;
     pool_name name = name_for("replaced");
@@ -290,6 +333,8 @@ int main(void) {
         cmocka_unit_test(the_pool_of_a_killed_server_is_swept_by_any_other),
         cmocka_unit_test(a_segment_that_others_made_is_never_swept),
         cmocka_unit_test(a_stale_segment_of_the_same_name_is_replaced),
+        cmocka_unit_test(a_pool_of_another_user_is_refused_with_file_and_owner),
+        cmocka_unit_test(what_is_no_file_is_named_where_it_is),
         cmocka_unit_test(closing_leaves_a_pool_that_replaced_ours),
         cmocka_unit_test(the_lock_lasts_while_clients_come_and_go),
         cmocka_unit_test(a_pool_larger_than_dev_shm_is_refused),

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <lmcached/client.h>
 
 #include <fcntl.h>
@@ -348,7 +349,8 @@ lmc_status lmc_pool_map(lmc_slice shm_name, int64_t pool_size, lmc_pool *pool) {
     name[shm_name.size + 1] = '\0';
     int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0)
-        return lmc_error_set(error, LMC_NOT_FOUND, "cannot open the pool %s", name);
+        return lmc_error_set_errno(error, LMC_NOT_FOUND, errno, "cannot open the pool %s",
+                                   name);
     struct stat status;
     void *base = MAP_FAILED;
     if (fstat(fd, &status) == 0 && status.st_size >= pool_size)
