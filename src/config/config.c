@@ -66,9 +66,9 @@ static lmc_status set_defaults(lmc_parsing *parsing) {
 
 static lmc_status read_words(lmc_parsing *parsing, int count, char *const *words) {
     static lmc_status (*const checks[])(lmc_parsing *) = {
-        lmc_parse_environment, lmc_check_ranges,   lmc_check_sections,
-        lmc_resolve_storage,   lmc_parse_adapters, lmc_parse_server_modules,
-        lmc_refuse_not_built,
+        lmc_parse_environment, lmc_check_ranges,    lmc_check_sections,
+        lmc_resolve_storage,   lmc_parse_adapters,  lmc_parse_server_modules,
+        lmc_refuse_not_built,  lmc_check_conflicts,
     };
     lmc_status status = set_defaults(parsing);
     if (status == LMC_OK)

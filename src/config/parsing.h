@@ -2,7 +2,7 @@
  * parsing.h: what the steps of lmc_config_parse() share. Private to this room.
  *
  * The steps run in this order on one thread: command line, environment, ranges, sections, L1,
- * JSON lists, options that are not built. The first failure ends them.
+ * JSON lists, options that are not built, conflicts. The first failure ends them.
  */
 #ifndef LMC_CONFIG_PARSING_H
 #define LMC_CONFIG_PARSING_H
@@ -43,6 +43,7 @@ lmc_status lmc_parse_l1_managers(lmc_parsing *parsing);
 lmc_status lmc_parse_adapters(lmc_parsing *parsing);
 lmc_status lmc_parse_server_modules(lmc_parsing *parsing);
 lmc_status lmc_check_adapters_built(lmc_parsing *parsing);
+lmc_status lmc_check_conflicts(lmc_parsing *parsing); /* ports; options without effect */
 lmc_status lmc_refuse_not_built(lmc_parsing *parsing);
 
 #endif

@@ -156,6 +156,90 @@ static void what_is_not_built_is_refused_by_name(void **state) {
     LMC_CASES(cases, LMC_INVALID);
 }
 
+static void two_doors_never_share_a_port(void **state) {
+    (void)state;
+#define BOTH(other, port, host, http_host)                             \
+    "--port and " other " are both " port " on one host (--host " host \
+    ", --http-host " http_host "); they need ports of their own"
+    static const lmc_parse_case cases[] = {
+        {{LMC_L1, "--port", "8080"}, BOTH("--http-port", "8080", "localhost", "127.0.0.1")},
+        {{LMC_L1, "--http-port", "5555", "--host", "0.0.0.0"},
+         BOTH("--http-port", "5555", "0.0.0.0", "127.0.0.1")},
+        {{LMC_L1, "--http-port", "5555", "--http-host", "0.0.0.0"},
+         BOTH("--http-port", "5555", "localhost", "0.0.0.0")},
+        {{LMC_L1, "--http-port", "5555", "--host", "::1", "--http-host", "[::]"},
+         BOTH("--http-port", "5555", "::1", "[::]")},
+        {{LMC_L1, "--http-port", "5555", "--host", "Node", "--http-host", "node"},
+         BOTH("--http-port", "5555", "Node", "node")},
+        {{LMC_L1, "--no-http", "--port", "9090"},
+         BOTH("--prometheus-port", "9090", "localhost", "127.0.0.1")},
+    };
+#undef BOTH
+    LMC_CASES(cases, LMC_INVALID);
+    static const char *const lines[][12] = {
+        {LMC_L1, "--port", "0", "--http-port", "0"},
+        {LMC_L1, "--port", "9090"},
+        {LMC_L1, "--port", "8080", "--no-http"},
+        {LMC_L1, "--port", "8080", "--host", "10.0.0.1"},
+        {LMC_L1, "--port", "8080", "--host", "::1"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        lmc_config config;
+        lmc_case_accept(&config, lines[i], NULL);
+        lmc_config_fini(&config);
+    }
+}
+
+static void an_option_that_another_silences_says_so_with_both_names(void **state) {
+    (void)state;
+    lmc_config config;
+    const char *words[] = {LMC_L1,
+                           "--no-http",
+                           "--http-port",
+                           "8081",
+                           "--shm-mode",
+                           "0660",
+                           "--enable-plugin-control",
+                           NULL};
+    lmc_case_accept(&config, words, NULL);
+    assert_true(lmc_case_noticed(&config, LMC_LOG_WARNING,
+                                 "--http-port has no effect beside --no-http, where "
+                                 "--prometheus-port is the only HTTP port"));
+    assert_true(lmc_case_noticed(&config, LMC_LOG_WARNING,
+                                 "--enable-plugin-control has no effect beside --no-http: it "
+                                 "controls over the HTTP port"));
+    assert_true(lmc_case_noticed(
+        &config, LMC_LOG_WARNING,
+        "--shm-mode has no effect without --shm-name: there is no pool to map"));
+    assert_int_equal(config.notice_count, 3);
+    lmc_config_fini(&config);
+    const char *ignored[] = {LMC_L1, "--prometheus-port", "9999", NULL};
+    lmc_case_accept(&config, ignored, NULL);
+    assert_true(lmc_case_noticed(
+        &config, LMC_LOG_INFO,
+        "--prometheus-port has no effect without --no-http: /metrics is on --http-port"));
+    lmc_config_fini(&config);
+}
+
+static void options_that_act_are_not_commented_on(void **state) {
+    (void)state;
+    static const char *const lines[][14] = {
+        {LMC_L1, "--http-port", "8081", "--enable-plugin-control"},
+        {LMC_L1, "--no-http", "--prometheus-port", "9999", "--http-host", "0.0.0.0"},
+        {LMC_L1, "--shm-mode", "0660", "--shm-name", "x"},
+        {"--l1-manager",
+         "{\"type\":\"DRAM\",\"tag\":\"a\",\"size_gb\":1,\"shm_name\":\"x\",\"use_lazy\":"
+         "false}",
+         "--eviction-policy", "LRU", "--shm-mode", "0660"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        lmc_config config;
+        lmc_case_accept(&config, lines[i], NULL);
+        assert_int_equal(config.notice_count, 0);
+        lmc_config_fini(&config);
+    }
+}
+
 static void what_has_no_effect_is_accepted(void **state) {
     (void)state;
     static const char *const lines[][10] = {
@@ -310,6 +394,9 @@ int main(void) {
         cmocka_unit_test(rules_across_options_are_rejected_with_their_text),
         cmocka_unit_test(json_given_in_options_is_checked_in_order),
         cmocka_unit_test(what_is_not_built_is_refused_by_name),
+        cmocka_unit_test(two_doors_never_share_a_port),
+        cmocka_unit_test(an_option_that_another_silences_says_so_with_both_names),
+        cmocka_unit_test(options_that_act_are_not_commented_on),
         cmocka_unit_test(what_has_no_effect_is_accepted),
         cmocka_unit_test(an_option_without_effect_says_so_once),
         cmocka_unit_test(a_deprecated_flag_is_accepted_with_a_warning),

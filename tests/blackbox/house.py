@@ -91,9 +91,10 @@ class Server:
         return f"tcp://127.0.0.1:{self.port}"
 
     def argv(self):
+        http = [] if "--no-http" in self.flags else ["--http-port", str(self.http_port)]
         return [
             *self._launcher, BINARY, self._command, "--host", "127.0.0.1", "--port", str(self.port),
-            "--http-host", "127.0.0.1", "--http-port", str(self.http_port), *self.flags,
+            "--http-host", "127.0.0.1", *http, *self.flags,
         ]  # fmt: skip
 
     def start(self):

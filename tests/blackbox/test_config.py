@@ -84,6 +84,10 @@ def test_check_config_prints_it_and_starts_nothing():
     refused = run_cli("server", "--check-config", "--eviction-policy", "LRU")
     assert refused.returncode == 1
     assert "Legacy L1 configuration requires --l1-size-gb and --eviction-policy" in refused.stderr
+    refused = run_cli("server", *SIZE, "--check-config", "--port", "8080")
+    assert refused.returncode == 1 and "--port and --http-port are both 8080" in refused.stderr
+    warned = run_cli("server", *SIZE, "--check-config", "--no-http", "--http-port", "8081")
+    assert warned.returncode == 0 and "LMCache WARNING: --http-port has no effect beside --no-http" in warned.stderr
 
 
 def test_one_l1_manager_is_a_configuration_too(server):
