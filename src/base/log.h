@@ -12,7 +12,7 @@
  *
  * Loggers are dotted names; a logger's level is its own, else its nearest ancestor's, else the
  * root's ("lmcache"). LMCACHE_LOG_LEVEL sets the root (DEBUG, INFO, WARNING, ERROR, CRITICAL,
- * any case; unknown means INFO).
+ * any case; unknown means INFO), LMCACHED_LOG_LEVELS single loggers.
  */
 #ifndef LMC_BASE_LOG_H
 #define LMC_BASE_LOG_H
@@ -35,8 +35,11 @@ lmc_status lmc_log_start(lmc_error *error); /* starts the writer thread */
 void lmc_log_stop(void);                    /* writes what is queued, ends the thread */
 void lmc_log_flush(void); /* returns when all lines queued so far are written */
 
-/* Warns, once per call, when the environment names a level that does not exist. */
-void lmc_log_check_environment(void);
+/*
+ * Sets the levels of LMCACHED_LOG_LEVELS ("lmcache.http.access=WARNING,lmcache.storage=DEBUG")
+ * and warns, once per call, about what either variable names and does not exist.
+ */
+void lmc_log_read_environment(void);
 
 /* Level names as above; false when unknown. */
 bool lmc_log_level_parse(const char *name, lmc_log_level *level);

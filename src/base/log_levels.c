@@ -189,11 +189,43 @@ lmc_log_more_text lmc_log_more(uint64_t suppressed) {
     return more;
 }
 
-void lmc_log_check_environment(void) {
+/* One "logger=LEVEL" of LMCACHED_LOG_LEVELS; blanks around the parts are none of them. */
+static bool apply(char *item) {
+    lmc_log_level level;
+    char *value = strchr(item, '=');
+    if (value == NULL)
+        return false;
+    *value++ = '\0';
+    item += strspn(item, " \t");
+    item[strcspn(item, " \t")] = '\0';
+    value += strspn(value, " \t");
+    value[strcspn(value, " \t")] = '\0';
+    return item[0] != '\0' && lmc_log_level_parse(value, &level) &&
+           lmc_log_set_level(item, level);
+}
+
+static void apply_all(const char *list) {
+    while (*list != '\0') {
+        char item[2 * NAME_MAX_BYTES];
+        size_t length = strcspn(list, ",");
+        int shown = length < sizeof item ? (int)length : (int)sizeof item - 1;
+        snprintf(item, sizeof item, "%.*s", shown, list);
+        if (item[strspn(item, " \t")] != '\0' && !apply(item))
+            LMC_WARNING("LMCACHED_LOG_LEVELS: %.*s is not used: it is a list of logger=LEVEL "
+                        "such as lmcache.http.access=WARNING, separated by commas",
+                        shown, list);
+        list += length + (list[length] == ',');
+    }
+}
+
+void lmc_log_read_environment(void) {
     lmc_log_level level;
     const char *name = getenv("LMCACHE_LOG_LEVEL");
+    const char *list = getenv("LMCACHED_LOG_LEVELS");
     if (name != NULL && name[0] != '\0' && !lmc_log_level_parse(name, &level))
         LMC_WARNING("LMCACHE_LOG_LEVEL=%s is no level, INFO is used; there are DEBUG, INFO, "
                     "WARNING, ERROR and CRITICAL",
                     name);
+    if (list != NULL)
+        apply_all(list);
 }

@@ -433,15 +433,37 @@ static void a_site_is_allowed_once_and_counts_what_it_suppressed(void **state) {
 
 static void an_unknown_level_in_the_environment_is_told(void **state) {
     (void)state;
-    lmc_log_check_environment(); /* main() has set one */
+    lmc_log_read_environment(); /* main() has set one */
     read_what_is_there();
     assert_int_equal(occurrences("LMCACHE_LOG_LEVEL=nonsense is no level, INFO is used"), 1);
     setenv("LMCACHE_LOG_LEVEL", "Warning", 1);
-    lmc_log_check_environment();
+    lmc_log_read_environment();
     unsetenv("LMCACHE_LOG_LEVEL");
-    lmc_log_check_environment();
+    lmc_log_read_environment();
     read_what_is_there();
     assert_int_equal(occurrences("is no level"), 1);
+}
+
+static void the_environment_sets_single_loggers(void **state) {
+    (void)state;
+    setenv("LMCACHED_LOG_LEVELS", "test.one=WARNING, test.two = debug ,,test.one.deep=error,",
+           1);
+    lmc_log_read_environment();
+    assert_int_equal(lmc_log_level_of("test.one.wide"), LMC_LOG_WARNING);
+    assert_int_equal(lmc_log_level_of("test.one.deep"), LMC_LOG_ERROR);
+    assert_int_equal(lmc_log_level_of("test.two"), LMC_LOG_DEBUG);
+    assert_int_equal(lmc_log_level_of("test"), LMC_LOG_INFO);
+    char list[2000] = "test.three=ERROR,test.four=LOUD,=INFO,DEBUG,";
+    memset(list + strlen(list), 'x', 1000);
+    setenv("LMCACHED_LOG_LEVELS", list, 1);
+    read_what_is_there();
+    lmc_log_read_environment();
+    unsetenv("LMCACHED_LOG_LEVELS");
+    read_what_is_there();
+    assert_int_equal(lmc_log_level_of("test.three"), LMC_LOG_ERROR);
+    assert_int_equal(lmc_log_level_of("test.four"), LMC_LOG_INFO);
+    assert_int_equal(occurrences("LMCACHED_LOG_LEVELS: test.four=LOUD is not used"), 1);
+    assert_int_equal(occurrences("is not used: it is a list of logger=LEVEL"), 4);
 }
 
 static void what_was_suppressed_is_told_only_when_something_was(void **state) {
@@ -480,6 +502,7 @@ int main(void) {
         cmocka_unit_test(a_site_is_allowed_once_and_counts_what_it_suppressed),
         cmocka_unit_test(what_was_suppressed_is_told_only_when_something_was),
         CAPTURED(an_unknown_level_in_the_environment_is_told),
+        CAPTURED(the_environment_sets_single_loggers),
         cmocka_unit_test(only_so_many_loggers_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,7 @@ int lmc_plugins_run(const lmc_cli *cli, const lmc_plugins_words *words) {
                                              .extra = extra,
                                              .grace_ns = (int64_t)(words->grace * 1e9)};
     int status = LMC_EXIT_FAILED;
+    lmc_log_read_environment();
     if (lmc_log_start(&error) == LMC_OK && lmc_stop_signals_install(&error) == LMC_OK) {
         status = supervise(&options);
         lmc_stop_signals_remove();

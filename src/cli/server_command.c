@@ -60,7 +60,7 @@ int lmc_command_server(lmc_cli *cli, int count, char *const *words) {
     int result = LMC_EXIT_FAILED;
     lmc_status status = lmc_config_parse(&config, count, words, NULL, &error);
     if (status == LMC_OK)
-        lmc_log_check_environment();
+        lmc_log_read_environment();
     if (status == LMC_OK && !config.check_config)
         return lmc_server_run(&config, cli->program);
     if (status == LMC_OK)

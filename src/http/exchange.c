@@ -9,7 +9,7 @@
 #include "http/daemon.h"
 #include "http/route.h"
 
-#define LMC_LOGGER "lmcache.http"
+#define LMC_LOGGER "lmcache.http.access" /* one of its own: probes and scrapes are many */
 
 /* A body beyond the limit is read and dropped up to this much, so that the 413 arrives. */
 #define DROPPED_MAX (8u << 20)

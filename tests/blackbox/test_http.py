@@ -275,6 +275,15 @@ def test_log_level_from_the_environment(server):
     one.get("/loglevel?logger_name=lmcache&level=INFO")  # so that the stop can be read
 
 
+def test_access_lines_have_a_logger_of_their_own(server):
+    one = server(environment={"LMCACHED_LOG_LEVELS": "lmcache.http.access=WARNING"})
+    assert one.get("/metrics").status == 200
+    assert "LMCache HTTP server initialized" in one.log() and "GET /" not in one.log()
+    one.get("/loglevel?logger_name=lmcache.http.access&level=INFO")
+    assert one.get("/metrics").status == 200
+    one.wait_log(r'"GET /metrics HTTP/1.1" 200')
+
+
 def test_the_environment_is_masked(server):
     one = server(environment={"HOUSE_API_KEY": "hush", "HOUSE_PLAIN": "shown"})
     environment = one.get("/env")
