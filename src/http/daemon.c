@@ -108,10 +108,11 @@ static struct MHD_Daemon *start_daemon(lmc_http *http) {
             MHD_USE_ITC,
         0, NULL, NULL, lmc_http_on_access, http, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
         MHD_OPTION_LISTEN_SOCKET, http->listen_fd, MHD_OPTION_URI_LOG_CALLBACK,
-        lmc_http_on_target, http, MHD_OPTION_NOTIFY_COMPLETED, lmc_http_on_completed, http,
-        MHD_OPTION_CONNECTION_LIMIT, http->config.connection_limit,
-        MHD_OPTION_CONNECTION_TIMEOUT, http->config.idle_timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MEMORY, MHD_OPTION_END);
+        lmc_http_on_target, http, MHD_OPTION_NOTIFY_CONNECTION, lmc_http_on_connection, http,
+        MHD_OPTION_NOTIFY_COMPLETED, lmc_http_on_completed, http, MHD_OPTION_CONNECTION_LIMIT,
+        http->config.connection_limit, MHD_OPTION_CONNECTION_TIMEOUT,
+        http->config.idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MEMORY,
+        MHD_OPTION_END);
 }
 
 lmc_status lmc_http_start(lmc_http *http, lmc_error *error) {

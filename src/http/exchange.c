@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "http/daemon.h"
@@ -16,28 +18,28 @@
 
 static const char internal_error[] = "{\"detail\":\"Internal Server Error\"}";
 
-void *lmc_http_on_target(void *http, const char *target, struct MHD_Connection *connection) {
-    lmc_http_request *request = calloc(1, sizeof *request);
-    if (request == NULL)
-        return NULL;
-    request->http = http;
-    request->connection = connection;
-    request->line_target = strdup(target);
-    if (request->line_target == NULL ||
-        lmc_http_target_init(&request->target, target) != LMC_OK) {
-        free(request->line_target);
-        free(request);
-        return NULL;
-    }
-    atomic_fetch_add(&request->http->active, 1);
-    return request;
-}
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
 
-void lmc_http_on_completed(void *http, struct MHD_Connection *connection, void **slot,
-                           enum MHD_RequestTerminationCode why) {
-    (void)connection, (void)why;
-    lmc_http_request *request = *slot;
-    *slot = NULL;
+static const char too_many_params[] =
+    "HTTP/1.1 414 URI Too Long\r\n"
+    "Connection: close\r\n"
+    "Content-Type: application/json\r\n"
+    "\r\n"
+    "{\"detail\":\"more than " TEXT(LMC_HTTP_PARAMS_ALLOWED) " query parameters\"}";
+
+/*
+ * What the library keeps for a connection. It knows of a request from the moment that it
+ * announces one; if it then gives the request up by itself (a head that it has no room for), it
+ * does not always say so. Such a request ends with the next one or with its connection.
+ */
+typedef struct peer {
+    lmc_http_request *announced; /* not yet on its way through lmc_http_on_access */
+} peer;
+
+/* ---- a request's life ---- */
+
+static void destroy_request(lmc_http_request *request) {
     if (request == NULL)
         return;
     lmc_http_target_fini(&request->target);
@@ -45,6 +47,85 @@ void lmc_http_on_completed(void *http, struct MHD_Connection *connection, void *
     lmc_buffer_fini(&request->reply);
     free(request->line_target);
     free(request);
+}
+
+static lmc_http_request *create_request(lmc_http *http, const char *target,
+                                        struct MHD_Connection *connection) {
+    lmc_http_request *request = calloc(1, sizeof *request);
+    if (request == NULL)
+        return NULL;
+    request->http = http;
+    request->connection = connection;
+    request->line_target = strdup(target);
+    if (request->line_target != NULL &&
+        lmc_http_target_init(&request->target, target) == LMC_OK)
+        return request;
+    destroy_request(request);
+    return NULL;
+}
+
+/* The library has no room for many parameters and would then end the connection without a word:
+ * the answer goes past it. */
+static void refuse_params(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info == NULL)
+        return;
+    ssize_t sent = send(info->connect_fd, too_many_params, sizeof too_many_params - 1,
+                        MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)sent; /* a peer that reads nothing learns nothing */
+    shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+static peer *peer_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+void lmc_http_on_connection(void *http, struct MHD_Connection *connection, void **context,
+                            enum MHD_ConnectionNotificationCode what) {
+    (void)http, (void)connection;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = calloc(1, sizeof(peer));
+        return;
+    }
+    peer *ended = *context;
+    *context = NULL;
+    if (ended != NULL)
+        destroy_request(ended->announced);
+    free(ended);
+}
+
+void *lmc_http_on_target(void *http, const char *target, struct MHD_Connection *connection) {
+    peer *from = peer_of(connection);
+    if (from == NULL)
+        return NULL;
+    destroy_request(from->announced);
+    from->announced = NULL;
+    if (lmc_http_target_count_params(target) > LMC_HTTP_PARAMS_ALLOWED) {
+        refuse_params(connection);
+        return NULL;
+    }
+    from->announced = create_request(http, target, connection);
+    return from->announced;
+}
+
+/* From here on the library tells when the request is over. */
+static void begin(lmc_http_request *request) {
+    request->head_seen = true;
+    peer_of(request->connection)->announced = NULL;
+    atomic_fetch_add(&request->http->active, 1);
+}
+
+void lmc_http_on_completed(void *http, struct MHD_Connection *connection, void **slot,
+                           enum MHD_RequestTerminationCode why) {
+    (void)connection, (void)why;
+    lmc_http_request *request = *slot;
+    *slot = NULL;
+    if (request == NULL || !request->head_seen)
+        return;
+    destroy_request(request);
     atomic_fetch_sub(&((lmc_http *)http)->active, 1);
 }
 
@@ -121,7 +202,7 @@ static enum MHD_Result send_reply(lmc_http_request *request, const char *method,
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, request->type);
     if (result == MHD_YES && request->allow[0] != '\0')
         result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, request->allow);
-    if (result == MHD_YES && atomic_load(&request->http->stopping))
+    if (result == MHD_YES && (request->closes || atomic_load(&request->http->stopping)))
         result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (result == MHD_YES)
         result = MHD_queue_response(request->connection, request->status, response);
@@ -216,6 +297,43 @@ static bool take_body(lmc_http_request *request, const char *data, size_t size) 
     return request->body_seen <= limit + DROPPED_MAX;
 }
 
+typedef struct framing {
+    const char *length; /* of the first Content-Length */
+    bool is_chunked, is_ambiguous;
+} framing;
+
+static enum MHD_Result note_framing(void *arg, enum MHD_ValueKind kind, const char *name,
+                                    const char *value) {
+    (void)kind;
+    framing *seen = arg;
+    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        seen->is_ambiguous |=
+            seen->is_chunked || value == NULL || strcasecmp(value, "chunked") != 0;
+        seen->is_chunked = true;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        seen->is_ambiguous |=
+            value == NULL || (seen->length != NULL && strcmp(seen->length, value) != 0);
+        seen->length = value;
+    }
+    return MHD_YES;
+}
+
+/* Two ends that disagree on where a body ends let a peer hide a request in it. */
+static bool body_size_is_plain(lmc_http_request *request) {
+    framing seen = {0};
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, note_framing, &seen);
+    return !seen.is_ambiguous && !(seen.is_chunked && seen.length != NULL);
+}
+
+static enum MHD_Result refuse_head(lmc_http_request *request, const char *method,
+                                   const char *version) {
+    lmc_http_fail(request, MHD_HTTP_BAD_REQUEST, "detail",
+                  "the size of the body is given more than once, or in a way that is unknown");
+    request->closes = true;
+    request->state = LMC_HTTP_ANSWERED;
+    return send_reply(request, method, version);
+}
+
 enum MHD_Result lmc_http_on_access(void *http, struct MHD_Connection *connection,
                                    const char *url, const char *method, const char *version,
                                    const char *upload, size_t *upload_size, void **slot) {
@@ -226,8 +344,8 @@ enum MHD_Result lmc_http_on_access(void *http, struct MHD_Connection *connection
     if (request->state == LMC_HTTP_ANSWERED)
         return send_reply(request, method, version);
     if (!request->head_seen) {
-        request->head_seen = true;
-        return MHD_YES;
+        begin(request);
+        return body_size_is_plain(request) ? MHD_YES : refuse_head(request, method, version);
     }
     if (*upload_size > 0) {
         bool go_on = take_body(request, upload, *upload_size);

@@ -10,6 +10,8 @@
 
 #include "http/request.h"
 
+void lmc_http_on_connection(void *http, struct MHD_Connection *connection, void **peer,
+                            enum MHD_ConnectionNotificationCode what);
 void *lmc_http_on_target(void *http, const char *target, struct MHD_Connection *connection);
 enum MHD_Result lmc_http_on_access(void *http, struct MHD_Connection *connection,
                                    const char *url, const char *method, const char *version,

@@ -189,8 +189,8 @@ static void expect(fixture *f, const char *method, const char *target, const cha
         fail_msg("%s %s:\nexpected %d %s\ngot %s", method, target, status, expected, reply);
 }
 
-static void expect_header(fixture *f, const char *method, const char *target,
-                          const char *header) {
+__attribute__((unused)) static void expect_header(fixture *f, const char *method,
+                                                  const char *target, const char *header) {
     char *reply = exchange(f, method, target, NULL);
     if (strstr(reply, header) == NULL)
         fail_msg("%s %s: no '%s' in\n%s", method, target, header, reply);

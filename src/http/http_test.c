@@ -65,6 +65,18 @@ static void an_unknown_host_is_named(void **state) {
     f->http = NULL;
 }
 
+static void an_empty_host_is_not_taken_for_every_interface(void **state) {
+    fixture *f = *state;
+    static const char *const hosts[] = {"", "[]"};
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        lmc_error error = LMC_ERROR_INIT;
+        f->config.host = hosts[i];
+        assert_int_equal(lmc_http_create(&f->config, &f->provider, &f->http, &error),
+                         LMC_INVALID);
+        assert_non_null(strstr(error.text, "names no address"));
+    }
+}
+
 static void await_waiting(backend *b, unsigned count) {
     lmc_lock_take(&b->lock);
     while (b->waiting < count)
@@ -278,6 +290,7 @@ int main(void) {
         T(a_busy_port_is_refused_by_name),
         T(of_two_that_bound_the_second_to_listen_is_refused),
         T(an_unknown_host_is_named),
+        T(an_empty_host_is_not_taken_for_every_interface),
         T(probes_are_answered_while_every_pool_thread_waits),
         T(a_running_request_is_answered_through_a_stop_and_queued_ones_are_refused),
         T(a_stop_closes_idle_connections),

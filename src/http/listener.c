@@ -31,12 +31,15 @@ static lmc_status resolve(const char *host, uint16_t port, int family, struct ad
                           lmc_error *error) {
     char name[256], service[8];
     lmc_host_bare(host, name, sizeof name);
+    if (name[0] == '\0')
+        return lmc_error_set(error, LMC_INVALID,
+                             "the HTTP host '%s' names no address; 127.0.0.1 is this machine "
+                             "only, 0.0.0.0 every interface",
+                             host);
     snprintf(service, sizeof service, "%u", (unsigned)port);
-    struct addrinfo hints = {.ai_family = family,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    int failure =
-        getaddrinfo(name[0] != '\0' ? lmc_host_address(name) : NULL, service, &hints, found);
+    struct addrinfo hints = {
+        .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    int failure = getaddrinfo(lmc_host_address(name), service, &hints, found);
     if (failure != 0)
         return lmc_error_set(error, LMC_FAILED, "cannot resolve the HTTP host '%s': %s", host,
                              gai_strerror(failure));

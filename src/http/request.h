@@ -28,6 +28,7 @@ typedef struct lmc_http_request {
     struct MHD_Connection *connection;
     lmc_http_state state;
     bool head_seen;         /* the callback that announces a request has happened */
+    bool closes;            /* the connection ends with this reply */
     char *line_target;      /* target as sent, for the access log */
     lmc_http_target target; /* decoded path and query */
     lmc_slice param;        /* the decoded {…} segment of the route's path */

@@ -80,6 +80,16 @@ static const char *origin_form(const char *text) {
     return path != NULL && *path == '/' ? path : "/";
 }
 
+size_t lmc_http_target_count_params(const char *text) {
+    const char *at = strchr(text, '?');
+    size_t count = 0;
+    while (at != NULL && count <= LMC_HTTP_PARAMS_ALLOWED) {
+        count++;
+        at = strchr(at + 1, '&');
+    }
+    return count;
+}
+
 lmc_status lmc_http_target_init(lmc_http_target *target, const char *text) {
     *target = (lmc_http_target){0};
     target->memory = strdup(origin_form(text));

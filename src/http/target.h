@@ -10,6 +10,7 @@
 
 #define LMC_HTTP_SEGMENTS_MAX 8
 #define LMC_HTTP_PARAMS_MAX 32
+#define LMC_HTTP_PARAMS_ALLOWED 128 /* beyond: the request is refused */
 
 typedef struct lmc_http_param {
     lmc_slice name, value;
@@ -27,6 +28,8 @@ typedef struct lmc_http_target {
 
 /* Accepts origin form and absolute form. LMC_NO_MEMORY is the only failure. */
 lmc_status lmc_http_target_init(lmc_http_target *target, const char *text);
+/* Parameters in the query as sent, or at least one more than are allowed. */
+size_t lmc_http_target_count_params(const char *text);
 void lmc_http_target_fini(lmc_http_target *target);
 
 #endif

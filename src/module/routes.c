@@ -199,6 +199,7 @@ lmc_status lmc_routes_find(const lmc_routes *routes, const lmc_slice *segments, 
             continue;
         if (strcmp(at->method, wanted) == 0) {
             *found = at;
+            allow[0] = '\0';
             return LMC_OK;
         }
         if (strstr(allow, at->method) == NULL)

@@ -43,7 +43,8 @@ void lmc_routes_drop(lmc_routes *routes, const struct lmc_module_own *own);
 
 /*
  * `segments` are those behind /ext. LMC_NOT_FOUND: no such path. LMC_INVALID: a path that does
- * not take the method; `allow` has those that it takes, "GET, HEAD, POST".
+ * not take the method; `allow` has those that it takes, "GET, HEAD, POST", and is empty
+ * otherwise.
  */
 lmc_status lmc_routes_find(const lmc_routes *routes, const lmc_slice *segments, size_t count,
                            const char *method, const lmc_route **route,

@@ -68,6 +68,8 @@ static void a_route_takes_its_path_and_method_only(void **state) {
     assert_int_equal(FIND("HEAD", "OneModule", "items", "7"), LMC_OK);
     assert_int_equal(FIND("PUT", "OneModule", "items", "7"), LMC_INVALID);
     assert_string_equal(allow, "GET, HEAD, DELETE");
+    assert_int_equal(FIND("DELETE", "OneModule", "items", "7"), LMC_OK);
+    assert_string_equal(allow, "");
     assert_int_equal(FIND("GET", "OneModule", "items"), LMC_NOT_FOUND);
     assert_int_equal(FIND("GET", "OneModule", "items", "7", "8"), LMC_NOT_FOUND);
     assert_int_equal(FIND("GET", "TwoModule", "items", "7"), LMC_NOT_FOUND);
