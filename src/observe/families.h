@@ -77,6 +77,7 @@ typedef enum lmc_family_id {
     /* ours */
     LMC_M_BUILD_INFO,
     LMC_M_LOG_DROPPED,
+    LMC_M_L1_SUPPLIED,
     LMC_M_REQUESTS,
     LMC_M_REPLIES,
     LMC_M_SILENT_REQUESTS,

@@ -132,6 +132,10 @@ static void collect_l1_staging(void *arg, lmc_samples *samples) {
     add_l1_sample(samples, (double)read_l1(arg).staging);
 }
 
+static void collect_l1_supplied(void *arg, lmc_samples *samples) {
+    add_l1_sample(samples, (double)read_l1(arg).supplied);
+}
+
 static void collect_l1_ratio(void *arg, lmc_samples *samples) {
     lmc_l1_usage usage = read_l1(arg);
     double ratio = usage.capacity > 0 ? (double)usage.used / (double)usage.capacity : 0;
@@ -143,6 +147,7 @@ void lmc_metrics_l1_source(lmc_metrics *metrics, const lmc_l1_source *source) {
     void *arg = (void *)source;
     lmc_metrics_collect(metrics, LMC_M_L1_MEMORY_USAGE, on ? collect_l1_used : NULL, arg);
     lmc_metrics_collect(metrics, LMC_M_L1_STAGING, on ? collect_l1_staging : NULL, arg);
+    lmc_metrics_collect(metrics, LMC_M_L1_SUPPLIED, on ? collect_l1_supplied : NULL, arg);
     lmc_metrics_collect(metrics, LMC_M_L1_USAGE_RATIO, on ? collect_l1_ratio : NULL, arg);
 }
 

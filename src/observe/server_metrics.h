@@ -50,7 +50,7 @@ void lmc_metrics_l1_read_failed(lmc_metrics *metrics, const char *during, const 
 
 /* The state of L1 at a scrape. Called without a lock; must not wait long. */
 typedef struct lmc_l1_usage {
-    uint64_t used, capacity, staging; /* bytes */
+    uint64_t used, capacity, staging, supplied; /* bytes */
 } lmc_l1_usage;
 typedef struct lmc_l1_source {
     void (*read)(void *arg, lmc_l1_usage *usage);

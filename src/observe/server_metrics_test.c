@@ -187,7 +187,8 @@ static void l1_events_are_counted_by_salt_and_cause(void **state) {
 
 static void read_usage(void *arg, lmc_l1_usage *usage) {
     (void)arg;
-    *usage = (lmc_l1_usage){.used = 1 << 20, .capacity = 1 << 22, .staging = 4096};
+    *usage = (lmc_l1_usage){
+        .used = 1 << 20, .capacity = 1 << 22, .staging = 4096, .supplied = 1 << 21};
 }
 
 static void the_state_of_l1_is_asked_for_at_a_scrape(void **state) {
@@ -200,6 +201,8 @@ static void the_state_of_l1_is_asked_for_at_a_scrape(void **state) {
                          "{l1_tag=\"_default\",backend=\"dram\"}") == 0.25);
     assert_true(value_of("lmcache_mp_l1_staging_bytes"
                          "{l1_tag=\"_default\",backend=\"dram\"}") == 4096);
+    assert_true(value_of("lmcached_l1_supplied_bytes"
+                         "{l1_tag=\"_default\",backend=\"dram\"}") == 1 << 21);
     lmc_metrics_l1_source(metrics, NULL);
     assert_true(value_of("lmcache_mp_l1_staging_bytes"
                          "{l1_tag=\"_default\",backend=\"dram\"}") == 0);

@@ -122,7 +122,8 @@ static void read_l1(void *arg, lmc_l1_usage *usage) {
     lmc_l1_report_get(lmc_cache_l1(server->cache), &report);
     *usage = (lmc_l1_usage){.used = report.used_bytes,
                             .capacity = report.capacity_bytes,
-                            .staging = report.staging_bytes};
+                            .staging = report.staging_bytes,
+                            .supplied = report.supplied_bytes};
 }
 
 static void collect_jobs(void *arg, lmc_samples *samples) {

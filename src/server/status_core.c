@@ -27,6 +27,7 @@ static void write_l1(lmc_writer *w, const char *name, const storage_view *view) 
     lmc_write_int(w, "memory_used_bytes", (int64_t)l1->used_bytes);
     lmc_write_int(w, "memory_total_bytes", (int64_t)l1->capacity_bytes);
     lmc_write_int(w, "memory_configured_bytes", (int64_t)l1->capacity_bytes);
+    lmc_write_int(w, "memory_supplied_bytes", (int64_t)l1->supplied_bytes);
     lmc_write_real(w, "memory_usage_ratio",
                    l1->capacity_bytes > 0 ? (double)l1->used_bytes / (double)l1->capacity_bytes
                                           : 0);

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+from unittest.mock import ANY
 
 import pytest
 from house import ROOT, chunk_payload, lookup_key, poll_until, run_cli
@@ -67,11 +68,12 @@ def test_status_has_every_member(one):
     assert "status_errors" not in status
     storage = status["storage_manager"]
     l1 = storage["l1_managers"]["_default"]
-    assert l1 == storage["l1_manager"]
+    assert l1 == {**storage["l1_manager"], "memory_supplied_bytes": ANY}
     assert l1 == {
         "is_healthy": True, "total_object_count": 0, "write_locked_count": 0, "read_locked_count": 0,
         "temporary_count": 0, "staging_object_count": 0, "staging_bytes": 0, "memory_used_bytes": 0,
         "memory_total_bytes": 1 << 26, "memory_configured_bytes": 1 << 26, "memory_usage_ratio": 0.0,
+        "memory_supplied_bytes": ANY,
         "capacity_bytes_by_backend": {"dram": 1 << 26}, "write_ttl_seconds": 600, "read_ttl_seconds": 300,
     }  # fmt: skip
     assert storage["store_controllers"]["_default"] == storage["store_controller"]
@@ -84,6 +86,13 @@ def test_status_has_every_member(one):
     assert storage["l2_adapters"] == [] and storage["num_l2_adapters"] == 0
     assert storage["l1_usage"] == [0, 1 << 26]
     assert storage["l1_capacity_bytes_by_backend"] == {"dram": 1 << 26}
+
+
+def test_how_much_of_l1_has_memory_can_be_watched(one):
+    """It is supplied in the background, here to the end, since --l1-init-size-gb is more."""
+    poll_until(lambda: one.l1()["memory_supplied_bytes"] == 1 << 26, "every page")
+    supplied = 'lmcached_l1_supplied_bytes{l1_tag="_default",backend="dram"}'
+    assert f"\n{supplied} {1 << 26}\n" in one.get("/metrics").text
 
 
 def test_status_follows_what_happens(one):
