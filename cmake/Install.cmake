@@ -27,6 +27,7 @@ endforeach()
 
 configure_file(packaging/systemd/lmcached.service.in lmcached.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/lmcached.service DESTINATION lib/systemd/system)
+install(FILES packaging/systemd/lmcached.sysusers RENAME lmcached.conf DESTINATION lib/sysusers.d)
 
 # In a directory of their own, where the program looks for them; nothing of the system is shadowed.
 install(DIRECTORY python/lmcached python/lmcache DESTINATION lib/lmcached/python

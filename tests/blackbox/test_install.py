@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -129,6 +130,31 @@ def test_bash_completes_actions_payloads_and_files(prefix, tmp_path):
 def test_the_unit_starts_the_program_that_was_installed(prefix):
     unit = (prefix / "lib/systemd/system/lmcached.service").read_text()
     assert re.search(r"^ExecStart=/\S+/bin/lmcached server ", unit, re.M) and "@" not in unit
+
+
+def test_the_server_accepts_the_line_in_the_unit(prefix):
+    unit = (prefix / "lib/systemd/system/lmcached.service").read_text()
+    words = re.search(r"^ExecStart=\S+ server (.*)", unit, re.M)[1].split()
+    done = subprocess.run([BINARY, "server", "--check-config", *words], capture_output=True, text=True)
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_unit(prefix, tmp_path):
+    copy = tmp_path / "lmcached.service"
+    unit = (prefix / "lib/systemd/system/lmcached.service").read_text()
+    copy.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={BINARY}", unit, flags=re.M))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="no systemd-sysusers")
+def test_the_units_user_can_be_made_from_what_is_installed(prefix, tmp_path):
+    lines = (prefix / "lib/sysusers.d/lmcached.conf").read_text()
+    command = ["systemd-sysusers", "--dry-run", f"--root={tmp_path}", "-"]
+    told = subprocess.run(command, input=lines, capture_output=True, text=True).stderr
+    user = re.search(r"^User=(\w+)", (prefix / "lib/systemd/system/lmcached.service").read_text(), re.M)[1]
+    assert f"Creating group '{user}'" in told and f"Creating user '{user}'" in told
 
 
 def test_nothing_that_is_installed_names_the_folder_it_was_built_in(prefix):
