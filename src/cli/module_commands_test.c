@@ -43,6 +43,24 @@ static void check_module_lists_what_is_wrong(void **state) {
     lmc_outcome_fini(&seen);
 }
 
+static void check_module_says_what_is_wrong_with_a_path(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"/nowhere/a.so", "fix: there is no such file: "},
+        {"nowhere.so", "fix: there is no such file: "},
+        {"./CMakeLists.txt/a.so", "fix: there is no such file: "},
+        {"./python/lmcache/_loader.py", "fix: name a module in Python as an import does"},
+        {"./CMakeLists.txt", "fix: give the path of a shared object"},
+        {"./src", "fix: give the path of a shared object"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lmc_cli_outcome seen = LMC_RUN("check-module", cases[i][0]);
+        assert_int_equal(seen.status, 1);
+        assert_non_null(strstr(seen.out, cases[i][1]));
+        lmc_outcome_fini(&seen);
+    }
+}
+
 static void check_module_wants_a_path_and_an_object(void **state) {
     (void)state;
     static const char usage[] =
@@ -66,6 +84,7 @@ int main(void) {
         cmocka_unit_test(call_needs_a_server_and_a_method),
         cmocka_unit_test(call_says_when_nobody_answers),
         cmocka_unit_test(check_module_lists_what_is_wrong),
+        cmocka_unit_test(check_module_says_what_is_wrong_with_a_path),
         cmocka_unit_test(check_module_wants_a_path_and_an_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

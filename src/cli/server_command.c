@@ -43,11 +43,15 @@ static int tell_usage(lmc_cli *cli, const lmc_error *error) {
     return LMC_EXIT_USAGE;
 }
 
+static void log_notices(const lmc_config *config) {
+    for (size_t i = 0; i < config->notice_count; i++)
+        LMC_LOG(config->notices[i].level, "%s", config->notices[i].text);
+}
+
 /* What --check-config prints is what GET /config would answer. */
 static int show_config(lmc_cli *cli, const lmc_config *config) {
     lmc_buffer text = LMC_BUFFER_INIT;
-    for (size_t i = 0; i < config->notice_count; i++)
-        LMC_LOG(config->notices[i].level, "%s", config->notices[i].text);
+    log_notices(config);
     if (lmc_config_render(config, LMC_CONFIG_HTTP, &text) != LMC_OK)
         text.failed = true;
     lmc_buffer_char(&text, '\n');
@@ -69,8 +73,10 @@ int lmc_command_server(lmc_cli *cli, int count, char *const *words) {
         result = show_help(cli);
     else if (status == LMC_MALFORMED)
         result = tell_usage(cli, &error);
-    else
+    else {
+        log_notices(&config);
         LMC_ERROR("%s", error.text);
+    }
     lmc_config_fini(&config);
     return result;
 }

@@ -330,6 +330,10 @@ lmc_status lmc_parse_l1_managers(lmc_parsing *parsing) {
     lmc_storage_config *storage = &parsing->config->storage_manager;
     for (size_t i = 0; i < storage->flags.managers.count; i++) {
         lmc_status status = read_text(parsing, i + 1, storage->flags.managers.items[i]);
+        if (status == LMC_INVALID &&
+            lmc_parsing_notice(parsing, LMC_LOG_WARNING, "--l1-manager #%zu is not usable",
+                               i + 1) != LMC_OK)
+            return LMC_NO_MEMORY;
         if (status != LMC_OK)
             return status;
     }

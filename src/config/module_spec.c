@@ -4,8 +4,44 @@
 
 #include "config/json_value.h"
 #include "config/parsing.h"
+#include "config/python_text.h"
 
-static lmc_status reject(lmc_parsing *parsing, const char *text) {
+#define KEYS "module_path", "config", "factory_name"
+
+static const lmc_json_value *unknown_key(const lmc_json_value *spec) {
+    static const char *const keys[] = {KEYS};
+    for (const lmc_json_value *at = spec->first; at != NULL; at = at->next) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+            known |= lmc_slice_is(at->name, keys[i]);
+        if (!known)
+            return at;
+    }
+    return NULL;
+}
+
+/* What is right, in a line of its own, since the texts of the refusals are prescribed. */
+static lmc_status show_form(lmc_parsing *parsing, const lmc_json_value *spec) {
+    const lmc_json_value *stranger =
+        spec != NULL && spec->kind == LMC_JSON_IS_OBJECT ? unknown_key(spec) : NULL;
+    lmc_buffer key = LMC_BUFFER_INIT;
+    if (stranger != NULL) {
+        lmc_buffer_text(&key, "; ");
+        lmc_repr_text(&key, stranger->name);
+        lmc_buffer_text(&key, " is no key, they are module_path, config and factory_name");
+    }
+    lmc_status status = lmc_parsing_notice(
+        parsing, LMC_LOG_WARNING,
+        "--server-module takes an object such as "
+        "'{\"module_path\": \"./hello.so\", \"config\": {}}', or a list of them%s",
+        key.size > 0 && !key.failed ? key.data : "");
+    lmc_buffer_fini(&key);
+    return status;
+}
+
+static lmc_status reject(lmc_parsing *parsing, const lmc_json_value *spec, const char *text) {
+    if (show_form(parsing, spec) != LMC_OK)
+        return LMC_NO_MEMORY;
     return lmc_error_set(parsing->error, LMC_INVALID, "%s", text);
 }
 
@@ -31,16 +67,16 @@ static lmc_status keep(lmc_mp_config *mp, const lmc_json_value *path,
 
 static lmc_status read_spec(lmc_parsing *parsing, const lmc_json_value *spec) {
     if (spec->kind != LMC_JSON_IS_OBJECT)
-        return reject(parsing, "--server-module entries must be JSON objects");
+        return reject(parsing, spec, "--server-module entries must be JSON objects");
     const lmc_json_value *path = lmc_json_get(spec, "module_path");
     const lmc_json_value *factory = lmc_json_get(spec, "factory_name");
     const lmc_json_value *config = lmc_json_get(spec, "config");
     if (!lmc_json_filled_text(path))
-        return reject(parsing, "server module module_path must be a non-empty string");
+        return reject(parsing, spec, "server module module_path must be a non-empty string");
     if (factory != NULL && !lmc_json_filled_text(factory))
-        return reject(parsing, "server module factory_name must be a non-empty string");
+        return reject(parsing, spec, "server module factory_name must be a non-empty string");
     if (config != NULL && config->kind != LMC_JSON_IS_OBJECT)
-        return reject(parsing, "server module config must be a JSON object");
+        return reject(parsing, spec, "server module config must be a JSON object");
     return keep(&parsing->config->mp, path, factory, config);
 }
 
@@ -50,7 +86,9 @@ static lmc_status read_flag(lmc_parsing *parsing, const char *text) {
     lmc_arena arena;
     lmc_arena_init(&arena, 0);
     lmc_status status = lmc_json_read(&arena, lmc_text(text), &value, &detail);
-    if (status == LMC_MALFORMED)
+    if (status == LMC_MALFORMED && show_form(parsing, NULL) != LMC_OK)
+        status = LMC_NO_MEMORY;
+    else if (status == LMC_MALFORMED)
         status = lmc_error_set(parsing->error, LMC_INVALID,
                                "--server-module must be valid JSON: %s", detail.text);
     else if (status == LMC_OK && value->kind != LMC_JSON_IS_LIST)

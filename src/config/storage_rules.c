@@ -173,8 +173,16 @@ lmc_status lmc_resolve_storage(lmc_parsing *parsing) {
     }
     if (flags->managers.count == 0)
         return resolve_legacy(parsing);
-    if (lmc_parsing_given(parsing, "--l1-size-gb") || flags->devdax_path != NULL ||
-        flags->gds_path != NULL)
+    const char *beside = lmc_parsing_given(parsing, "--l1-size-gb") ? "--l1-size-gb"
+                         : flags->devdax_path != NULL               ? "--l1-devdax-path"
+                         : flags->gds_path != NULL                  ? "--gds-l1-path"
+                                                                    : NULL;
+    if (beside != NULL) {
+        lmc_status status = lmc_parsing_notice(parsing, LMC_LOG_WARNING,
+                                               "%s was given beside --l1-manager", beside);
+        if (status != LMC_OK)
+            return status;
         return reject(parsing, "Use either --l1-manager or legacy L1 flags");
+    }
     return lmc_parse_l1_managers(parsing);
 }

@@ -1,11 +1,28 @@
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "native/native.h"
 
 /* ---- the file ---- */
+
+static const char *fix_of(const char *path) {
+    struct stat info;
+    size_t size = strlen(path);
+    if (stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+        return "there is no such file: give its path, from the root or from the folder in "
+               "which "
+               "the program is started";
+    if (size > 3 && strcmp(path + size - 3, ".py") == 0)
+        return "name a module in Python as an import does, with dots and without .py, and its "
+               "folder in PYTHONPATH";
+    return "give the path of a shared object that is complete by itself: a module links its "
+           "own "
+           "libraries and nothing of the server";
+}
 
 static const lmc_module_image *open_image(const char *path, lmc_violations *violations) {
     lmc_buffer name = LMC_BUFFER_INIT;
@@ -14,11 +31,8 @@ static const lmc_module_image *open_image(const char *path, lmc_violations *viol
     lmc_buffer_fini(&name);
     if (handle == NULL) {
         const char *cause = dlerror();
-        lmc_violations_add(violations,
-                           "give the path of a shared object that is complete by itself: a "
-                           "module links its own libraries and nothing of the server",
-                           "server module %s cannot be loaded: %s", path,
-                           cause != NULL ? cause : "out of memory");
+        lmc_violations_add(violations, fix_of(path), "server module %s cannot be loaded: %s",
+                           path, cause != NULL ? cause : "out of memory");
         return NULL;
     }
     const lmc_module_image *image = dlsym(handle, LMC_MODULE_SYMBOL);

@@ -79,6 +79,27 @@ REJECTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (["--server-module", "hello.so"], "takes an object such as '{\"module_path\": \"./hello.so\", "),
+        (["--server-module", '["hello.so"]'], "takes an object such as "),
+        (["--server-module", '{"path": "x.so"}'], "'path' is no key, they are module_path, config and factory_name"),
+        (["--l1-manager", '{"type":"DRAM","tag":"a","size_gb":1}'], "--l1-size-gb was given beside --l1-manager"),
+    ],
+)
+def test_where_the_prescribed_text_names_no_option_a_line_before_it_does(arguments, text):
+    done = run_cli("server", *SIZE, *arguments)
+    warning, error = (line for line in done.stderr.splitlines() if "LMCache" in line)
+    assert text in warning and arguments[0] in warning and "LMCache ERROR" in error
+
+
+def test_an_l1_manager_that_is_not_usable_is_named_by_number():
+    right = '{"type":"DRAM","tag":"a","size_gb":1,"eviction":{"eviction_policy":"LRU"}}'
+    done = run_cli("server", "--l1-manager", right, "--l1-manager", '{"type":"DRAM","tag":"","size_gb":1}')
+    assert "WARNING: --l1-manager #2 is not usable" in done.stderr and "tag must be a non-empty" in done.stderr
+
+
 @pytest.mark.parametrize("arguments, text", REJECTED, ids=lambda value: value[:40] if isinstance(value, str) else "-")
 def test_a_rejected_configuration_is_logged_and_exit_1(arguments, text):
     done = run_cli("server", *arguments)
