@@ -46,6 +46,7 @@ static void set_signals(sigset_t *watched) {
     sigemptyset(watched);
     sigaddset(watched, SIGCHLD);
     sigaddset(watched, SIGTERM); /* a death, or somebody's wish that is not ours */
+    sigaddset(watched, SIGCONT); /* the watcher's death, which so wakes one that is stopped */
     sigprocmask(SIG_SETMASK, watched, NULL);
 }
 
@@ -69,7 +70,7 @@ static bool set_up(lmc_guardian *g) {
     prctl(PR_SET_NAME, "lmcached-guard");
     return g->socket >= 0 && g->signals >= 0 && g->null_fd >= 0 &&
            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0;
+           prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0) == 0 && getppid() == g->watcher;
 }
 
 /* ---- the loop ---- */
@@ -237,5 +238,7 @@ int lmc_plugin_guardian_main(void) {
     else
         lmc_guardian_end_all(&g);
     tear_down(&g);
+    if (getppid() == g.watcher)
+        kill(g.watcher, SIGCONT); /* which may be stopped, and shall see our end */
     return 0;
 }

@@ -3,7 +3,9 @@
  *
  * What a killed guardian leaves, whatever it did to its session, its environment or its parent,
  * becomes a child of the watcher and is ended by it. When the watcher is killed the guardian
- * sees its parent go and ends everything; when the server is, the watcher tells the guardian.
+ * sees its parent go and ends everything; when the server is, the watcher tells the guardian,
+ * and kills it if that does not help. The death of a parent is told by SIGCONT, so that it
+ * reaches also who was stopped.
  * It is a fork of the guardian that executes nothing, so it costs a few pages.
  */
 #ifndef LMC_RUNTIME_PLUGIN_GUARDIAN_WATCH_H

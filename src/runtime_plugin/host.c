@@ -131,6 +131,16 @@ static pid_t guardian_or_watcher(lmc_plugin_host *host) {
     return pid;
 }
 
+/* Who is stopped cannot end. */
+static void let_both_run(lmc_plugin_host *host) {
+    lmc_lock_take(&host->lock);
+    if (host->alive) {
+        kill(host->watcher, SIGCONT);
+        kill(host->guardian > 0 ? host->guardian : host->watcher, SIGCONT);
+    }
+    lmc_lock_drop(&host->lock);
+}
+
 void lmc_plugin_host_stop(lmc_plugin_host *host) {
     if (!host->thread.started)
         return;
@@ -139,6 +149,7 @@ void lmc_plugin_host_stop(lmc_plugin_host *host) {
     lmc_wire_end(&host->outbox, lmc_wire_begin(&host->outbox, LMC_WIRE_END, 0));
     lmc_lock_drop(&host->lock);
     lmc_host_wake(host);
+    let_both_run(host);
     if (!wait_finished(host, lmc_now(&lmc_system_clock) + host->grace_ns + STOP_ROOM_NS))
         kill(guardian_or_watcher(host), SIGKILL);
     lmc_thread_join(&host->thread);

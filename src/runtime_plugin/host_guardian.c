@@ -74,12 +74,12 @@ lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error) {
 
 /* ---- end ---- */
 
+/* Who is stopped is woken, again and again. */
 static int wait_for(pid_t pid, int64_t limit) {
     int wait_status = 0;
     pid_t got;
     while ((got = waitpid(pid, &wait_status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
-        if (lmc_now(&lmc_system_clock) > limit)
-            kill(pid, SIGKILL);
+        kill(pid, lmc_now(&lmc_system_clock) > limit ? SIGKILL : SIGCONT);
         usleep(PAUSE_US);
     }
     return got > 0 ? wait_status : 0;

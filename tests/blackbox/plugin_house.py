@@ -10,6 +10,35 @@ from house import poll_until
 
 PYTHON = "/usr/bin/python3"
 
+# Ignores SIGTERM, as does a child of it in a session of its own.
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["setsid", sys.executable, "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"])
+time.sleep(1000)
+"""
+
+# Leaves its session, runs something else with an empty environment and other descriptors, is orphaned, and ignores
+# SIGTERM: nothing that it could be known by is left, but that it descends from a plugin.
+CHANGELING = """
+import os, sys, time
+body = ("import os, signal, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+        "if os.fork() == 0: os.setsid()\\n"
+        "time.sleep(1000)")
+for double in (False, True):
+    if os.fork() == 0:
+        os.setsid()
+        if double and os.fork(): os._exit(0)
+        os.chdir("/")
+        os.closerange(0, 256)
+        os.execve(sys.executable, [sys.executable, "-c", body, os.path.dirname(sys.argv[0])], {})
+print("left", flush=True)
+if os.path.basename(sys.argv[0]) == "goes.py":
+    os._exit(0)
+time.sleep(1000)
+"""
+
 
 class PluginFolder:
     """A folder of plugin files; its path marks every process that runs one."""

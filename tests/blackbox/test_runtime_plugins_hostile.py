@@ -11,7 +11,7 @@ import time
 import pytest
 from house import BINARY, free_ports, poll_until
 from plugin_house import (
-    PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state, zombies,
+    CHANGELING, STUBBORN, PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state, zombies,
 )  # fmt: skip
 
 SOAK = bool(os.environ.get("LMC_SOAK"))
@@ -20,13 +20,7 @@ ASAN = os.environ.get("LMC_HOUSE") == "asan"
 HOSTILE = {
     "no_newline.py": "import sys\nsys.stdout.write('z' * 5_000_000); sys.stdout.flush()\nimport time; time.sleep(1000)\n",
     "not_text.py": "import os, time\nfor i in range(200): os.write(1, os.urandom(1000))\ntime.sleep(1000)\n",
-    "stubborn.py": """
-import signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen(["setsid", sys.executable, "-c",
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"])
-time.sleep(1000)
-""",
+    "stubborn.py": STUBBORN,
     "at_once.py": "import os; os._exit(1)\n",
     "loud.py": "import time\nwhile True:\n    print(*range(10_000), sep='\\n', flush=True)\n    time.sleep(0.1)\n",
     "closes.py": "import os, time\nos.close(1); os.close(2)\ntime.sleep(1000)\n",
@@ -193,27 +187,6 @@ def test_servers_come_and_go_without_a_trace(server, tmp_path):
         assert not folder.processes()
 
 
-# Leaves its session, runs something else with an empty environment and other descriptors, is orphaned, and ignores
-# SIGTERM: nothing that it could be known by is left, but that it descends from a plugin.
-CHANGELING = """
-import os, sys, time
-body = ("import os, signal, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
-        "if os.fork() == 0: os.setsid()\\n"
-        "time.sleep(1000)")
-for double in (False, True):
-    if os.fork() == 0:
-        os.setsid()
-        if double and os.fork(): os._exit(0)
-        os.chdir("/")
-        os.closerange(0, 256)
-        os.execve(sys.executable, [sys.executable, "-c", body, os.path.dirname(sys.argv[0])], {})
-print("left", flush=True)
-if os.path.basename(sys.argv[0]) == "goes.py":
-    os._exit(0)
-time.sleep(1000)
-"""
-
-
 @pytest.mark.parametrize(
     "victims",
     [("server",), ("guardian",), ("watcher",), ("server", "guardian"), ("guardian", "server"), ("server", "watcher"),
@@ -224,7 +197,7 @@ def test_51_whichever_one_or_two_of_server_guardian_and_watcher_are_killed_no_pl
     folder = PluginFolder(tmp_path / "changelings")
     for name in ("goes.py", "stays.py"):
         folder.python(name, CHANGELING)
-    folder.python("stubborn.py", HOSTILE["stubborn.py"])
+    folder.python("stubborn.py", STUBBORN)
     one = run_plugins(server, folder)
     for name in ("goes.py", "stays.py"):
         one.wait_log(rf"\[{name}\] left")
