@@ -1,0 +1,84 @@
+"""What the documents say of the program: lists that must be complete, code that must compile."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from house import ROOT, run_cli
+
+PAGES = {page.name: page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))}
+C_FILES = [
+    (name, match[1], match[0])
+    for name, text in PAGES.items()
+    for match in re.finditer(r"/\* (\w+\.c) \*/\n.*?(?=^```$)", text, re.M | re.S)
+]
+
+
+def plain(path):
+    """Without the names in braces, which differ between a document and the source."""
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
+def served():
+    found = set()
+    for source in (ROOT / "src" / "http").glob("*_routes.c"):
+        for path, methods in re.findall(r'\{"(/[^"]*)",\s*((?:LMC_HTTP_[A-Z]+[ |\n]*)+),', source.read_text()):
+            found |= {(plain(path), method) for method in re.findall(r"LMC_HTTP_([A-Z]+)", methods)}
+    return found
+
+
+def listed():
+    """Code spans such as `GET /a`; `GET`, `PUT /b`, `/c` are both methods of both paths."""
+    found, methods, waiting = set(), [], []
+    for span in re.findall(r"`([^`\n]+)`", PAGES["http.md"]):
+        match = re.fullmatch(r"(GET|POST|PUT|PATCH|DELETE)?(?:^| |$)(/[\w/{}-]*)?", span)
+        if match is None:
+            continue
+        method, path = match.groups()
+        if path is None:
+            waiting.append(method)
+            continue
+        if method is not None:
+            methods, waiting = [*waiting, method], []
+        found |= {(plain(path), each) for each in methods}
+    return found
+
+
+def test_every_path_of_the_http_port_is_listed_and_nothing_else():
+    routes = served()
+    assert len(routes) > 40
+    assert routes - listed() == set() and listed() - routes == set()
+
+
+@pytest.mark.parametrize("page, name, text", C_FILES, ids=[f"{page}:{name}" for page, name, _ in C_FILES])
+def test_a_c_file_in_a_document_compiles_as_it_stands_and_works(page, name, text, tmp_path, server):
+    (tmp_path / name).write_text(text)
+    module = tmp_path / name.replace(".c", ".so")
+    command = ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{ROOT / 'include'}"]
+    built = subprocess.run([*command, "-o", module, tmp_path / name], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    checked = run_cli("check-module", "--config", '{"greeting": "Good day"}', str(module))
+    assert checked.returncode == 0, checked.stdout
+    one = server("--server-module", json.dumps({"module_path": str(module), "config": {"greeting": "Good day"}}))
+    assert run_cli("call", one.url, "hello.greet", "Ann").stdout == "Good day"
+
+
+def test_there_are_c_files_in_the_documents():
+    assert [name for page, name, _ in C_FILES if page == "native-modules.md"] == ["hello.c"]
+
+
+def test_the_scrape_configuration_is_yaml():
+    yaml = pytest.importorskip("yaml")
+    block = re.search(r"```yaml\n(.*?)```", PAGES["http.md"], re.S)[1]
+    assert yaml.safe_load(block)["scrape_configs"][0]["static_configs"][0]["targets"]
+
+
+def test_every_metric_in_the_documents_exists(server):
+    families = set(re.findall(r"^# TYPE (\w+) ", server().get("/metrics").text, re.M))
+    named = set()
+    for text in PAGES.values():
+        named |= set(re.findall(r"(?<![\w/])(?:lmcache_mp|lmcached)_[a-z0-9_]*[a-z0-9](?![\w.<*])", text))
+    named = {name for name in named if not name.startswith("lmcached_module")}
+    assert named and named - families == set()
