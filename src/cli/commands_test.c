@@ -98,6 +98,12 @@ static void wrong_usage_asks_nobody(void **state) {
                PING_USAGE "lmcached ping: error: argument --quiet: ignored explicit argument "
                           "'1'\n",
                "ping", "kvcache", "--quiet=1");
+    lmc_cli_outcome bare = LMC_RUN("describe");
+    assert_int_equal(bare.status, 2);
+    assert_string_equal(bare.out, "");
+    assert_non_null(
+        strstr(bare.err, "describe: error: the following arguments are required: "));
+    lmc_outcome_fini(&bare);
     LMC_EXPECT(1, "", "Unknown format 'xml'. Available: json, terminal\n", "ping", "kvcache",
                "--format", "xml");
     assert_int_equal(lmc_fake.requests, 0);

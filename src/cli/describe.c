@@ -10,6 +10,7 @@ static const lmc_client_command describe = {
     .choices = "kvcache",
     .summary = "kvcache: shows the state of a cache server.",
     .url_help = "default: http://localhost:8080",
+    .choice_required = true,
 };
 
 static void tell_failure(lmc_cli *cli, const lmc_enquiry *enquiry) {

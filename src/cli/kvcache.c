@@ -10,6 +10,7 @@ static const lmc_client_command kvcache = {
     .summary = "clear: drops every cached chunk of a server.",
     .url_help = "address of the server's HTTP API, required",
     .url_required = true,
+    .choice_required = false, /* a bare `kvcache` shows its help, with status 1 */
 };
 
 /* Servers before /cache/clear know this one only. */

@@ -89,12 +89,11 @@ static int put_help(const scan *s) {
     return 0;
 }
 
-static int put_all(const lmc_cli *cli, FILE *out, int status) {
+static void put_all(const lmc_cli *cli, FILE *out) {
     fprintf(out, "usage: %s plugins {run,list,start,stop,restart,logs} [options]\n\nactions:\n",
             cli->program);
     for (size_t i = 0; i < ACTION_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", actions[i].name, actions[i].summary);
-    return status;
 }
 
 static bool usage_error(const scan *s, const char *what, const char *text) {
@@ -219,19 +218,26 @@ static int run_action(lmc_cli *cli, size_t action, int count, char *const *words
     return status;
 }
 
-int lmc_command_plugins(lmc_cli *cli, int count, char *const *words) {
-    if (count == 0)
-        return put_all(cli, cli->out, LMC_EXIT_FAILED);
-    for (size_t i = 0; i < ACTION_COUNT; i++)
-        if (strcmp(words[0], actions[i].name) == 0)
-            return run_action(cli, i, count - 1, words + 1);
-    if (asks_for_help(1, words))
-        return put_all(cli, cli->out, 0);
-    put_all(cli, cli->err, 0);
-    fprintf(cli->err, "%s plugins: error: argument action: invalid choice: ", cli->program);
+static int no_action(const lmc_cli *cli, const char *word) {
     lmc_buffer text = LMC_BUFFER_INIT;
-    lmc_repr_text(&text, lmc_text(words[0]));
-    fprintf(cli->err, "%s\n", text.failed ? "" : text.data);
+    put_all(cli, cli->err);
+    if (word == NULL) {
+        lmc_buffer_text(&text, "the following arguments are required: action");
+    } else {
+        lmc_buffer_text(&text, "argument action: invalid choice: ");
+        lmc_repr_text(&text, lmc_text(word));
+    }
+    fprintf(cli->err, "%s plugins: error: %s\n", cli->program, text.failed ? "" : text.data);
     lmc_buffer_fini(&text);
     return LMC_EXIT_USAGE;
+}
+
+int lmc_command_plugins(lmc_cli *cli, int count, char *const *words) {
+    for (size_t i = 0; count > 0 && i < ACTION_COUNT; i++)
+        if (strcmp(words[0], actions[i].name) == 0)
+            return run_action(cli, i, count - 1, words + 1);
+    if (!asks_for_help(count < 1 ? 0 : 1, words))
+        return no_action(cli, count > 0 ? words[0] : NULL);
+    put_all(cli, cli->out);
+    return 0;
 }

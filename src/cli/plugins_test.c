@@ -78,12 +78,10 @@ static void every_action_has_help(void **state) {
         assert_non_null(strstr(seen.out, "usage: lmcached plugins "));
         lmc_outcome_fini(&seen);
     }
-    lmc_cli_outcome help = LMC_RUN("plugins", "--help"), bare = LMC_RUN("plugins");
+    lmc_cli_outcome help = LMC_RUN("plugins", "--help");
     assert_int_equal(help.status, 0);
-    assert_int_equal(bare.status, 1);
-    assert_string_equal(help.out, bare.out);
+    assert_non_null(strstr(help.out, "  restart  "));
     lmc_outcome_fini(&help);
-    lmc_outcome_fini(&bare);
 }
 
 static void wrong_words_are_usage_errors(void **state) {
@@ -92,6 +90,7 @@ static void wrong_words_are_usage_errors(void **state) {
         const char *words[4];
         const char *text;
     } cases[] = {
+        {{NULL}, "lmcached plugins: error: the following arguments are required: action\n"},
         {{"walk"}, "lmcached plugins: error: argument action: invalid choice: 'walk'\n"},
         {{"run"}, "plugins run: error: the following arguments are required: LOCATION\n"},
         {{"logs"}, "plugins logs: error: the following arguments are required: NAME\n"},

@@ -49,6 +49,71 @@ static void put_server_option(const lmc_option *row) {
     put_buffer(&sentence);
 }
 
+/* Variables that are no option's; those of options are in the table. */
+typedef struct variable {
+    const char *name, *meaning;
+    bool server_only;
+} variable;
+
+static const variable variables[] = {
+    {"LMCACHE_LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL; default INFO.", false},
+    {"LMCACHED_LOG_LEVELS",
+     "Levels of single loggers, such as lmcache.http.access=WARNING, separated by commas.",
+     false},
+    {"PATH", "Where interpreters of runtime plugins are looked for.", false},
+    {"XDG_RUNTIME_DIR, TMPDIR",
+     "Where the file with the configuration for runtime plugins is put; else /tmp.", false},
+    {"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID",
+     "Set by systemd, which is told of readiness, of the end and, regularly, of life.", true},
+    {"VIRTUAL_ENV", "The Python environment that server modules in Python are loaded from.",
+     true},
+};
+
+static void put_variable(const char *name) {
+    printf(".TP\n.B ");
+    put_text(name, strlen(name));
+    putchar('\n');
+}
+
+static void put_option_variables(void) {
+    const lmc_option *row;
+    for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++) {
+        if (row->environment == NULL)
+            continue;
+        lmc_buffer text = LMC_BUFFER_INIT;
+        if (is_shown(row))
+            lmc_buffer_printf(&text, "The value of %s when that is not given.", row->flag);
+        else if (row->help != NULL)
+            lmc_option_sentence(&text, row);
+        else
+            lmc_buffer_printf(&text, "The value of %s in GET /config.", row->json);
+        if (row->old_environment != NULL)
+            lmc_buffer_printf(&text, " Its former name, %s, works with a warning.",
+                              row->old_environment);
+        put_variable(row->environment);
+        put_buffer(&text);
+    }
+}
+
+static void put_environment(bool server) {
+    puts(".SH ENVIRONMENT");
+    if (server)
+        put_option_variables();
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const variable *at = &variables[i];
+        if (at->server_only && !server)
+            continue;
+        put_variable(at->name);
+        put_text(at->meaning, strlen(at->meaning));
+        putchar('\n');
+    }
+}
+
+static void put_exit_status(int status, const char *meaning) {
+    printf(".TP\n.B %d\n", status);
+    puts(meaning);
+}
+
 static void server_page(void) {
     put_title("lmcached-server", 8, "KV cache server for LLM serving engines");
     puts(".SH SYNOPSIS\n.B lmcached server\n\\-\\-l1\\-size\\-gb GIB \\-\\-eviction\\-policy "
@@ -63,27 +128,60 @@ static void server_page(void) {
             if (is_shown(&section->rows[j]))
                 put_server_option(&section->rows[j]);
     }
-    puts(".SH EXIT STATUS\n0 after SIGTERM or SIGINT, 1 when the start failed, 2 for a wrong "
-         "command line.\n.SH SEE ALSO\n.BR lmcached (1)");
+    put_environment(true);
+    puts(".SH EXIT STATUS");
+    put_exit_status(0, "after SIGTERM or SIGINT, when everything was ended in order");
+    put_exit_status(LMC_EXIT_FAILED, "the configuration was rejected or the start failed");
+    put_exit_status(LMC_EXIT_USAGE, "a wrong command line");
+    puts(".TP\n.B 128+N\nsignal N came while the server was already ending, and ended it at "
+         "once: 143 for SIGTERM, 130 for SIGINT");
+    puts(".SH SEE ALSO\n.BR lmcached (1)");
 }
 
-/* What a command says when asked for --help, so that nothing is written twice. */
-static void put_command_help(const lmc_command *command) {
-    char *text = NULL, help[] = "--help", *words[] = {help};
+/* What a command, or an action of it, says when asked for --help; the caller frees it. */
+static char *help_of(const lmc_command *command, char *action) {
+    char *text = NULL, help[] = "--help", *words[] = {action != NULL ? action : help, help};
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (out == NULL)
         exit(1);
     lmc_cli cli = {.program = "lmcached", .out = out, .err = stderr};
-    command->run(&cli, 1, words);
+    command->run(&cli, action != NULL ? 2 : 1, words);
     fclose(out);
-    for (char *line = text; line != NULL && *line != '\0';) {
+    if (text == NULL)
+        exit(1);
+    return text;
+}
+
+static void put_verbatim(const char *text) {
+    puts(".PP\n.nf\n.ft CW");
+    for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         put_text(line, length);
         putchar('\n');
         line += length + (line[length] == '\n');
     }
-    free(text);
+    puts(".ft\n.fi");
+}
+
+/* The command's help, and that of its actions where they have one of their own. */
+static void put_command_help(const lmc_command *command) {
+    char *general = help_of(command, NULL);
+    put_verbatim(general);
+    for (const char *at = command->actions; at != NULL && *at != '\0';) {
+        int length = (int)strcspn(at, " ");
+        char action[32];
+        snprintf(action, sizeof action, "%.*s", length, at);
+        char *text = help_of(command, action);
+        if (strcmp(text, general) != 0) {
+            printf(".SS lmcached %s %s", command->name, action);
+            putchar('\n');
+            put_verbatim(text);
+        }
+        free(text);
+        at += length + (at[length] == ' ');
+    }
+    free(general);
 }
 
 static void program_page(void) {
@@ -99,11 +197,18 @@ static void program_page(void) {
             puts(": see\n.BR lmcached\\-server (8)");
             continue;
         }
-        puts("\n.PP\n.nf\n.ft CW");
+        putchar('\n');
         put_command_help(&commands[i]);
-        puts(".ft\n.fi");
     }
-    puts(".SH EXIT STATUS\n0 success, 1 failure, 2 a wrong command line, 130 interrupted.\n"
+    put_environment(false);
+    puts(".SH EXIT STATUS");
+    put_exit_status(
+        0, "success; of plugins run: all plugins ended with 0, or it was asked to end");
+    put_exit_status(LMC_EXIT_FAILED,
+                    "failure; also no command, and kvcache without its action");
+    put_exit_status(LMC_EXIT_USAGE, "a wrong command line");
+    put_exit_status(LMC_EXIT_INTERRUPTED, "interrupted by Ctrl\\-C");
+    puts(".TP\n.B 128+N\nof plugins run: a second signal N ended it at once\n"
          ".SH SEE ALSO\n.BR lmcached\\-server (8)");
 }
 

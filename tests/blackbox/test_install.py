@@ -105,6 +105,22 @@ def complete(prefix, *words):
     return run("bash", "-c", asked + '; printf "%s\\n" "${COMPREPLY[@]}"').split()
 
 
+def test_the_man_pages_have_every_action_variable_and_exit_status(prefix):
+    page = (prefix / "share/man/man1/lmcached.1").read_text().replace("\\-", "-")
+    for action in ("run", "list", "start", "stop", "restart", "logs"):
+        options = re.findall(r"--[a-z-]+", run(BINARY, "plugins", action, "--help"))
+        part = page.split(f".SS lmcached plugins {action}\n")[1].split(".SS")[0]
+        assert options and all(option in part for option in options)
+    assert ".SS lmcached ping kvcache" not in page  # its help is ping's
+    server = (prefix / "share/man/man8/lmcached-server.8").read_text().replace("\\-", "-")
+    for text in (page, server):
+        variables, statuses = text.split(".SH ENVIRONMENT\n")[1].split(".SH EXIT STATUS\n")
+        assert "LMCACHE_LOG_LEVEL" in variables
+        assert [line[3:] for line in statuses.split("\n") if line.startswith(".B ")][:3] == ["0", "1", "2"]
+        assert ".B 128+N" in statuses
+    assert "LMCACHE_COORDINATOR_URL\nThe value of --coordinator-url when" in server
+
+
 def test_bash_completes_commands_options_and_choices(prefix):
     assert complete(prefix, "des") == ["describe"]
     assert complete(prefix, "server", "--l1-use-l") == ["--l1-use-lazy"]
