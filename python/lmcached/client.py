@@ -28,6 +28,7 @@ from typing import (
 import msgpack
 import zmq
 
+from . import checks
 from .errors import ClientClosed, ProtocolError, RequestTimeout
 from .messages import (
     BlockAllocationRecord,
@@ -41,7 +42,7 @@ from .messages import (
     ServerModuleCallResponse,
 )
 from .operations import OPERATIONS, Operation
-from .tensors import CpuShmTensor, Pieces
+from .tensors import Buffer, CpuShmTensor, Pieces
 
 T = TypeVar("T")
 log = logging.getLogger("lmcached")
@@ -86,9 +87,13 @@ def _encode(value: Any) -> bytes:
     return msgpack.packb(value, use_bin_type=True)
 
 
+def _encode_arguments(arguments: Sequence[Any]) -> List[bytes]:
+    return [_encode(value) for value in arguments]
+
+
 def encode_request(uid: int, operation: Operation, arguments: Sequence[Any]) -> List[bytes]:
     """Frames of one request, as the DEALER sends them."""
-    return [_encode(value) for value in (uid, operation.wire, *arguments)]
+    return _encode_arguments((uid, operation.wire, *arguments))
 
 
 def _decode(frame: Any) -> Any:
@@ -98,12 +103,24 @@ def _decode(frame: Any) -> Any:
         raise ProtocolError(f"undecodable reply: {error}") from None
 
 
+def _key(key: Any) -> CacheKey:
+    if not isinstance(key, CacheKey):
+        raise TypeError(f"key must be a CacheKey, not {type(key).__name__}")
+    return key
+
+
+def _wrapper(tensor: Any) -> msgpack.ExtType:
+    body = tensor.to_wire() if isinstance(tensor, CpuShmTensor) else bytes(checks.data("a tensor", tensor))
+    return msgpack.ExtType(WRAPPER_CODE, body)
+
+
 class _Request:
-    """One call: its forms (newest first), of which the server may know only an older one."""
+    """One call: its forms (newest first), of which the server may know only an older one, as encoded
+    arguments."""
 
     __slots__ = ("operation", "forms", "form", "future", "deadline", "sent_at", "uids")
 
-    def __init__(self, operation: Operation, forms: List[Tuple[Any, ...]], form: int, future: Future, deadline: float):
+    def __init__(self, operation: Operation, forms: List[List[bytes]], form: int, future: Future, deadline: float):
         self.operation = operation
         self.forms = forms
         self.form = form
@@ -116,7 +133,8 @@ class _Request:
 class Client:
     """A connection to one server. All methods may be called from any thread.
 
-    Every operation returns a :class:`Future`. A request without a reply fails with
+    Every operation returns a :class:`Future`. Arguments of a wrong type raise TypeError, and values
+    that no server takes ValueError, before anything is sent. A request without a reply fails with
     :class:`RequestTimeout` after ``timeout`` seconds; the protocol has no error reply, so a server
     that refuses a request stays silent. Requests made while the server is away are kept and
     delivered once it is back, if that is before their deadline.
@@ -168,10 +186,11 @@ class Client:
     # ---- calls ----
 
     def call(self, operation: str, *arguments: Any, timeout: Optional[float] = None) -> Future:
-        """Calls any operation of the table with arguments in wire form."""
+        """Calls any operation of the table with arguments in wire form, which are not checked."""
         return self._submit(OPERATIONS[operation], [arguments], timeout)
 
     def _submit(self, operation: Operation, forms: List[Tuple[Any, ...]], timeout: Optional[float] = None) -> Future:
+        encoded = [_encode_arguments(arguments) for arguments in forms]  # raises in the caller's face
         future: Future = Future()
         future.set_running_or_notify_cancel()
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
@@ -179,7 +198,7 @@ class Client:
         with self._lock:
             if self._closing:
                 raise ClientClosed("the client is closed")
-            self._commands.append(_Request(operation, forms, form, future, deadline))
+            self._commands.append(_Request(operation, encoded, form, future, deadline))
             self._wake()
         return future
 
@@ -201,32 +220,35 @@ class Client:
 
     def ping(self, instance_id: Optional[int] = None, *, timeout: Optional[float] = None) -> "Future[bool]":
         """False, from servers that say so, means: this instance is not registered (any more)."""
-        return self._submit(OPERATIONS["ping"], [(instance_id,), ()], timeout)
+        named = checks.optional_integer("instance_id", instance_id)
+        return self._submit(OPERATIONS["ping"], [(named,), ()], timeout)
 
     def lookup(self, key: CacheKey, tp_size: int = 1) -> "Future[None]":
         """Starts a lookup under ``key.request_id``; ask for its result by query or wait."""
-        return self.call("lookup", key.to_wire(), tp_size)
+        return self.call("lookup", _key(key).to_wire(), checks.integer("tp_size", tp_size, 1))
 
     def query_prefetch_status(self, request_id: str) -> "Future[Optional[int]]":
         """Chunks that hit, or None while pending. The number is delivered once."""
-        return self.call("query_prefetch_status", request_id)
+        return self.call("query_prefetch_status", checks.text("request_id", request_id))
 
     def wait_prefetch_status(self, request_id: str, seconds: float) -> "Future[Optional[int]]":
         """As query, but the server holds the reply back for up to ``seconds``."""
-        return self.call("wait_prefetch_status", request_id, float(seconds), timeout=seconds + self._timeout)
+        seconds = checks.seconds("seconds", seconds)
+        name = checks.text("request_id", request_id)
+        return self.call("wait_prefetch_status", name, seconds, timeout=seconds + self._timeout)
 
     def query_prefetch_lookup_hits(self, request_id: str) -> "Future[Optional[int]]":
-        return self.call("query_prefetch_lookup_hits", request_id)
+        return self.call("query_prefetch_lookup_hits", checks.text("request_id", request_id))
 
     def free_lookup_locks(self, key: CacheKey, tp_size: int = 1) -> "Future[None]":
-        return self.call("free_lookup_locks", key.to_wire(), tp_size)
+        return self.call("free_lookup_locks", _key(key).to_wire(), checks.integer("tp_size", tp_size, 1))
 
     def end_session(self, request_id: str) -> "Future[None]":
-        return self.call("end_session", request_id)
+        return self.call("end_session", checks.text("request_id", request_id))
 
     def clear(self, force: bool = True) -> "Future[None]":
         """Drops L1. ``force=False`` keeps what is locked; servers that predate it stay silent."""
-        forms: List[Tuple[Any, ...]] = [(force,)]
+        forms: List[Tuple[Any, ...]] = [(checks.boolean("force", force),)]
         if force:
             forms.append(())  # older servers take no argument and always force
         return self._submit(OPERATIONS["clear"], forms)
@@ -234,27 +256,35 @@ class Client:
     def report_block_allocation(
         self, instance_id: int, model_name: str, records: Sequence[BlockAllocationRecord]
     ) -> "Future[None]":
-        return self.call(
-            "report_block_allocation", instance_id, model_name, [record.to_wire() for record in records]
-        )
+        number = checks.integer("instance_id", instance_id)
+        given = checks.members("records", records, BlockAllocationRecord)
+        wire = [record.to_wire() for record in given]
+        return self.call("report_block_allocation", number, checks.text("model_name", model_name), wire)
 
     def register_engine_driven(self, context: EngineDrivenContext) -> "Future[Registration]":
+        if not isinstance(context, EngineDrivenContext):
+            raise TypeError(f"context must be an EngineDrivenContext, not {type(context).__name__}")
         return self.call("register_kv_cache_engine_driven_context", context.to_wire())
 
     def unregister_engine_driven(self, instance_id: int) -> "Future[None]":
-        return self.call("unregister_kv_cache_engine_driven_context", instance_id)
+        return self.call("unregister_kv_cache_engine_driven_context", checks.integer("instance_id", instance_id))
 
     def prepare_store(self, key: CacheKey, instance_id: int) -> "Future[PreparedStore]":
-        return self.call("prepare_store", key.to_wire(), instance_id)
+        return self._transfer("prepare_store", key, instance_id)
 
-    def commit_store(self, key: CacheKey, instance_id: int, data: Union[bytes, Pieces] = b"") -> "Future[bool]":
-        return self.call("commit_store", key.to_wire(), instance_id, data)
+    def commit_store(self, key: CacheKey, instance_id: int, data: Union[Buffer, Pieces] = b"") -> "Future[bool]":
+        return self._transfer(
+            "commit_store", key, instance_id, data if isinstance(data, Pieces) else checks.data("data", data)
+        )
 
     def prepare_retrieve(self, key: CacheKey, instance_id: int) -> "Future[PreparedRetrieve]":
-        return self.call("prepare_retrieve", key.to_wire(), instance_id)
+        return self._transfer("prepare_retrieve", key, instance_id)
 
     def commit_retrieve(self, key: CacheKey, instance_id: int) -> "Future[bool]":
-        return self.call("commit_retrieve", key.to_wire(), instance_id)
+        return self._transfer("commit_retrieve", key, instance_id)
+
+    def _transfer(self, operation: str, key: CacheKey, instance_id: int, *more: Any) -> Future:
+        return self.call(operation, _key(key).to_transfer(), checks.integer("instance_id", instance_id), *more)
 
     def register_kv_cache(
         self,
@@ -267,28 +297,26 @@ class Client:
         groups: Sequence[EngineGroup] = (),
     ) -> "Future[None]":
         """Hands over the engine's own KV tensors; the server then copies (store, retrieve)."""
-        wrappers = [
-            msgpack.ExtType(WRAPPER_CODE, bytes(tensor) if isinstance(tensor, (bytes, bytearray)) else tensor.to_wire())
-            for tensor in tensors
-        ]
+        named = isinstance(engine_type, str)
         return self.call(
             "register_kv_cache",
-            instance_id,
-            wrappers,
-            model_name,
-            world_size,
-            engine_type,
-            dict(layout_hints or {}),
-            [group.to_wire() for group in groups],
+            checks.integer("instance_id", instance_id),
+            [_wrapper(tensor) for tensor in checks.sequence("tensors", tensors)],
+            checks.model_name(model_name),
+            checks.integer("world_size", world_size, 1),
+            checks.text("engine_type", engine_type) if named else checks.integer("engine_type", engine_type),
+            dict(checks.mapping("layout_hints", {} if layout_hints is None else layout_hints)),
+            [group.to_wire() for group in checks.members("groups", groups, EngineGroup)],
         )
 
     def unregister_kv_cache(self, instance_id: int) -> "Future[None]":
-        return self.call("unregister_kv_cache", instance_id)
+        return self.call("unregister_kv_cache", checks.integer("instance_id", instance_id))
 
     def store(
         self, key: CacheKey, instance_id: int, block_ids: Sequence[Sequence[int]], event_handle: bytes = b""
     ) -> "Future[Tuple[bytes, bool]]":
-        return self.call("store", key.to_wire(), instance_id, [list(row) for row in block_ids], event_handle)
+        blocks, handle = checks.integer_rows("block_ids", block_ids), checks.data("event_handle", event_handle)
+        return self._transfer("store", key, instance_id, blocks, handle)
 
     def retrieve(
         self,
@@ -298,14 +326,19 @@ class Client:
         event_handle: bytes = b"",
         skip_first_n_tokens: int = 0,
     ) -> "Future[Tuple[bytes, bool]]":
-        return self.call(
-            "retrieve", key.to_wire(), instance_id, [list(row) for row in block_ids], event_handle, skip_first_n_tokens
-        )
+        blocks, handle = checks.integer_rows("block_ids", block_ids), checks.data("event_handle", event_handle)
+        skip = checks.integer("skip_first_n_tokens", skip_first_n_tokens, 0)
+        return self._transfer("retrieve", key, instance_id, blocks, handle, skip)
 
     def server_module_call(self, request: ServerModuleCallRequest) -> "Future[ServerModuleCallResponse]":
         """Calls a method that a server module offers (the envelope). Requests of the package
         lmcache, which plugin authors have, will do as well."""
-        return self.call("server_module_call", {"method": request.method, "payload": bytes(request.payload)})
+        try:
+            wire = ServerModuleCallRequest(request.method, request.payload).to_wire()
+        except AttributeError:
+            kind = type(request).__name__
+            raise TypeError(f"request must have a method and a payload, which a {kind} has not") from None
+        return self.call("server_module_call", wire)
 
     # ---- conveniences on top ----
 
@@ -388,7 +421,7 @@ class _Loop:
     def _send(self, request: _Request, now: float) -> None:
         uid = next(self._uids)
         try:
-            frames = encode_request(uid, request.operation, request.forms[request.form])
+            frames = [*_encode_arguments((uid, request.operation.wire)), *request.forms[request.form]]
         except Exception as error:
             request.future.set_exception(error)
             return
@@ -481,7 +514,7 @@ class _Loop:
             return
         wait = self._client._older_form_after
         if any(request.sent_at + wait <= now for request in self._with_older_form):
-            self._probe = _Request(OPERATIONS["noop"], [()], 0, Future(), now + wait)
+            self._probe = _Request(OPERATIONS["noop"], [[]], 0, Future(), now + wait)
             self._send(self._probe, now)
             self._flush()
 

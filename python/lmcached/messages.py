@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from . import checks
 from .errors import ProtocolError
 
 
@@ -13,7 +14,8 @@ class CacheKey:
     """Names the chunks of one token range of one request (zmq-wire 7.1).
 
     ``token_ids`` is the whole prefix from position 0. ``worker_id`` is None in scheduler-side
-    calls (lookup, free_lookup_locks) and the shard's index in transfers.
+    calls (lookup, free_lookup_locks) and the shard's index in transfers. The members are checked
+    when a call is made with the key.
     """
 
     model_name: str
@@ -30,20 +32,38 @@ class CacheKey:
 
     def to_wire(self) -> Dict[str, Any]:
         """The map that the server reads; all eleven members, in declaration order."""
-        mask = self.null_chunk_mask
+        ranks = checks.integer("world_size", self.world_size, 1)
+        configs = self.request_configs
+        start = checks.integer("start", self.start, 0)
         return {
-            "model_name": self.model_name,
-            "world_size": self.world_size,
-            "worker_id": self.worker_id,
-            "token_ids": self.token_ids if isinstance(self.token_ids, list) else list(self.token_ids),
-            "start": self.start,
-            "end": self.end,
-            "request_id": self.request_id,
-            "cache_salt": self.cache_salt,
-            "request_configs": None if self.request_configs is None else dict(self.request_configs),
-            "num_kv_readers": self.num_kv_readers,
-            "null_chunk_mask": None if mask is None else [list(row) for row in mask],
+            "model_name": checks.model_name(self.model_name),
+            "world_size": ranks,
+            "worker_id": checks.optional_integer("worker_id", self.worker_id, 0, ranks - 1),
+            "token_ids": checks.integers("token_ids", self.token_ids, 0, checks.TOKEN_MAX),
+            "start": start,
+            "end": checks.integer("end", self.end, start),
+            "request_id": checks.text("request_id", self.request_id),
+            "cache_salt": checks.cache_salt(self.cache_salt),
+            "request_configs": None if configs is None else dict(checks.mapping("request_configs", configs)),
+            "num_kv_readers": checks.integer("num_kv_readers", self.num_kv_readers, 0),
+            "null_chunk_mask": self._mask_to_wire(),
         }
+
+    def _mask_to_wire(self) -> Optional[List[List[bool]]]:
+        if self.null_chunk_mask is None:
+            return None
+        rows = [checks.sequence("null_chunk_mask", row) for row in checks.sequence("null_chunk_mask", self.null_chunk_mask)]
+        return [[checks.boolean("an item of null_chunk_mask", item) for item in row] for row in rows]
+
+    def to_transfer(self) -> Dict[str, Any]:
+        """As :meth:`to_wire`, for the calls that move chunks: those name a worker and stay within the
+        tokens."""
+        if self.worker_id is None:
+            raise ValueError("a transfer needs a key with a worker_id: see for_worker")
+        wire = self.to_wire()
+        if self.end > len(wire["token_ids"]):
+            raise ValueError(f"end {self.end} is beyond the {len(wire['token_ids'])} token_ids")
+        return wire
 
     def with_range(self, start: int, end: int) -> "CacheKey":
         return replace(self, start=start, end=end)
@@ -64,13 +84,14 @@ class EngineGroup:
     recurrent_state: bool = False
 
     def to_wire(self) -> Dict[str, Any]:
+        whole = checks.integer
         return {
-            "engine_group_id": self.engine_group_id,
-            "layer_indices": list(self.layer_indices),
-            "tokens_per_block": self.tokens_per_block,
-            "sw_size_tokens": self.sw_size_tokens,
-            "extra_object_group_tag": self.extra_object_group_tag,
-            "recurrent_state": self.recurrent_state,
+            "engine_group_id": whole("engine_group_id", self.engine_group_id),
+            "layer_indices": checks.integers("layer_indices", self.layer_indices),
+            "tokens_per_block": whole("tokens_per_block", self.tokens_per_block),
+            "sw_size_tokens": whole("sw_size_tokens", self.sw_size_tokens),
+            "extra_object_group_tag": whole("extra_object_group_tag", self.extra_object_group_tag),
+            "recurrent_state": checks.boolean("recurrent_state", self.recurrent_state),
         }
 
 
@@ -94,21 +115,26 @@ class EngineDrivenContext:
 
     def to_wire(self) -> Dict[str, Any]:
         sizes, layouts = self.group_hidden_dim_sizes, self.group_layout_descs
+        groups = checks.members("engine_group_infos", self.engine_group_infos, EngineGroup)
         return {
-            "instance_id": self.instance_id,
-            "model_name": self.model_name,
-            "world_size": self.world_size,
-            "block_size": self.block_size,
-            "num_layers": self.num_layers,
-            "hidden_dim_size": self.hidden_dim_size,
-            "dtype_str": self.dtype_str,
-            "use_mla": self.use_mla,
-            "num_physical_slots": self.num_physical_slots,
-            "engine_group_infos": [group.to_wire() for group in self.engine_group_infos],
-            "group_hidden_dim_sizes": None if sizes is None else list(sizes),
-            "group_layout_descs": None if layouts is None else list(layouts),
-            "enable_l1_kvweave_quant": self.enable_l1_kvweave_quant,
+            "instance_id": checks.integer("instance_id", self.instance_id),
+            "model_name": checks.model_name(self.model_name),
+            "world_size": checks.integer("world_size", self.world_size, 1),
+            "block_size": checks.integer("block_size", self.block_size),
+            "num_layers": checks.integer("num_layers", self.num_layers),
+            "hidden_dim_size": checks.integer("hidden_dim_size", self.hidden_dim_size),
+            "dtype_str": checks.text("dtype_str", self.dtype_str),
+            "use_mla": checks.boolean("use_mla", self.use_mla),
+            "num_physical_slots": checks.optional_integer("num_physical_slots", self.num_physical_slots),
+            "engine_group_infos": [group.to_wire() for group in groups],
+            "group_hidden_dim_sizes": None if sizes is None else checks.integers("group_hidden_dim_sizes", sizes),
+            "group_layout_descs": None if layouts is None else [self._layout(desc) for desc in layouts],
+            "enable_l1_kvweave_quant": checks.boolean("enable_l1_kvweave_quant", self.enable_l1_kvweave_quant),
         }
+
+    @staticmethod
+    def _layout(desc: Any) -> Optional[Dict[str, Any]]:
+        return None if desc is None else dict(checks.mapping("group_layout_descs", desc))
 
 
 @dataclass(frozen=True)
@@ -134,7 +160,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class PreparedStore:
-    """``slots`` is None in byte-copy form; empty means that nothing needs to be written."""
+    """``slots`` is None in byte-copy form; empty means that nothing needs to be written, or that the
+    server refused (it does not know the instance): :class:`Worker` finds out which."""
 
     slots: Optional[List[Slot]]
     chunk_indices: List[int] = field(default_factory=list)
@@ -155,9 +182,9 @@ class BlockAllocationRecord:
 
     def to_wire(self) -> Dict[str, Any]:
         return {
-            "req_id": self.req_id,
-            "new_block_ids": list(self.new_block_ids),
-            "new_token_ids": list(self.new_token_ids),
+            "req_id": checks.text("req_id", self.req_id),
+            "new_block_ids": checks.integers("new_block_ids", self.new_block_ids),
+            "new_token_ids": checks.integers("new_token_ids", self.new_token_ids),
         }
 
 
@@ -169,7 +196,8 @@ class ServerModuleCallRequest:
     payload: bytes = b""
 
     def to_wire(self) -> Dict[str, Any]:
-        return {"method": self.method, "payload": self.payload}
+        payload = bytes(checks.data("payload", self.payload))
+        return {"method": checks.text("method", self.method), "payload": payload}
 
 
 @dataclass(frozen=True)

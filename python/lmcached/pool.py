@@ -25,13 +25,26 @@ class SharedPool:
             raise ValueError(f"not a pool name: {name!r}")
         descriptor = os.open(f"/dev/shm/{plain}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            self.size = os.fstat(descriptor).st_size
+            status = os.fstat(descriptor)
+            self._identity = (status.st_dev, status.st_ino)
+            self.size = status.st_size
             if self.size < size or self.size == 0:
                 raise ValueError(f"pool {plain} has {self.size} bytes, not {size}")
             self._map = mmap.mmap(descriptor, self.size)
         finally:
             os.close(descriptor)
         self.name = plain
+
+    def is_still(self, name: str, size: int) -> bool:
+        """Whether a server that announces this pool means the mapped one, and not a successor of the
+        same name, which a restart makes."""
+        if name.lstrip("/") != self.name or size > self.size:
+            return False
+        try:
+            status = os.stat(f"/dev/shm/{self.name}", follow_symlinks=False)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
 
     def _check(self, slot: Slot) -> None:
         if slot.offset < 0 or slot.length < 0 or slot.offset + slot.length > self.size:

@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
+from . import checks
 from .errors import ProtocolError
 
 Buffer = Union[bytes, bytearray, memoryview]
@@ -49,6 +50,7 @@ _MEMO_MAX = 1 << 16
 
 def canonical_dtype(dtype: str) -> str:
     """``torch.half`` -> ``float16``; raises ValueError for what this package does not know."""
+    checks.text("dtype", dtype)
     name = dtype[6:] if dtype.startswith("torch.") else dtype
     if name not in ITEM_SIZES:
         raise ValueError(f"unknown dtype {dtype!r}")
@@ -503,15 +505,18 @@ class CpuShmTensor:
     def to_wire(self) -> bytes:
         """The pickle of the wrapper object that servers expect."""
         dtype = canonical_dtype(self.dtype)
-        strides = row_major_strides(self.shape) if self.strides is None else self.strides
-        nbytes = _count(self.shape) * ITEM_SIZES[dtype] if self.nbytes is None else self.nbytes
+        shape = checks.integers("shape", self.shape, 0)
+        strides = row_major_strides(shape) if self.strides is None else checks.integers("strides", self.strides, 0)
+        given = checks.optional_integer("nbytes", self.nbytes, 0)
+        nbytes = _count(shape) * ITEM_SIZES[dtype] if given is None else given
+        offset = checks.integer("storage_offset", self.storage_offset, 0)
         state = (
-            _unicode("shm_name") + _unicode(self.shm_name)
+            _unicode("shm_name") + _unicode(checks.text("shm_name", self.shm_name))
             + _unicode("nbytes") + _integer(nbytes)
             + _unicode("dtype") + _global("torch", dtype)
-            + _unicode("shape") + _tuple(self.shape)
+            + _unicode("shape") + _tuple(shape)
             + _unicode("stride") + _tuple(strides)
-            + _unicode("storage_offset") + _integer(self.storage_offset)
+            + _unicode("storage_offset") + _integer(offset)
             + _unicode("handle") + b"N"
             + _unicode("device_uuid") + _unicode("cpu")
         )  # fmt: skip

@@ -7,6 +7,7 @@ import secrets
 import threading
 from typing import List, Optional, Sequence, Union
 
+from . import checks
 from .client import Client
 from .errors import NotRegistered, ProtocolError
 from .messages import CacheKey, EngineDrivenContext, PreparedRetrieve, PreparedStore, Registration, Slot
@@ -44,18 +45,10 @@ class Worker:
         timeout: float = 60.0,
     ) -> None:
         self.client = client
-        self.worker_id = worker_id
-        self.timeout = timeout
-        self.byte_copy = byte_copy
+        self.worker_id = checks.integer("worker_id", worker_id, 0, checks.integer("world_size", world_size, 1) - 1)
+        self.timeout = checks.seconds("timeout", timeout)
+        self.byte_copy = checks.boolean("byte_copy", byte_copy)
         self.dtype = canonical_dtype(dtype)
-        self.chunk_size = client.get_chunk_size().result(timeout)
-        slots = self.chunk_size if num_physical_slots is None else num_physical_slots
-        self.chunk_shape = (num_layers, slots, hidden_dim_size)
-        if not use_mla:
-            self.chunk_shape = (2, *self.chunk_shape)
-        self.chunk_bytes = ITEM_SIZES[self.dtype]
-        for dim in self.chunk_shape:
-            self.chunk_bytes *= dim
         self.context = EngineDrivenContext(
             instance_id=secrets.randbits(63) if instance_id is None else instance_id,
             model_name=model_name,
@@ -67,7 +60,17 @@ class Worker:
             use_mla=use_mla,
             num_physical_slots=num_physical_slots,
         )
+        self.context.to_wire()  # raises for what is wrong in it
+        self.chunk_size = client.get_chunk_size().result(timeout)
+        slots = self.chunk_size if num_physical_slots is None else num_physical_slots
+        self.chunk_shape = (num_layers, slots, hidden_dim_size)
+        if not use_mla:
+            self.chunk_shape = (2, *self.chunk_shape)
+        self.chunk_bytes = ITEM_SIZES[self.dtype]
+        for dim in self.chunk_shape:
+            self.chunk_bytes *= dim
         self._pool: Optional[SharedPool] = None
+        self._offered = False  # a pool, whether or not it can be mapped here
         self._registered = False
         self._lock = threading.RLock()
 
@@ -86,11 +89,14 @@ class Worker:
 
     def _register(self) -> None:
         answer = self.client.register_engine_driven(self.context).result(self.timeout)
+        self._registered = answer.error is None
         if answer.error is not None:
+            self._drop_pool()
             raise NotRegistered(answer.error)
-        self._registered = True
-        self._drop_pool()
-        if answer.shm_name and answer.pool_size > 0:
+        self._offered = bool(answer.shm_name) and answer.pool_size > 0
+        if self._pool is not None and not (self._offered and self._pool.is_still(answer.shm_name, answer.pool_size)):
+            self._drop_pool()
+        if self._offered and self._pool is None:
             self._map_pool(answer)
             if self._pool is None:
                 self._ask_for_byte_copy()
@@ -129,20 +135,39 @@ class Worker:
         self, token_ids: Sequence[int], request_id: str, start: int = 0, end: Optional[int] = None, cache_salt: str = ""
     ) -> CacheKey:
         """A key of this worker; ``end`` defaults to the last full chunk."""
-        full = len(token_ids) - len(token_ids) % self.chunk_size
+        tokens = checks.integers("token_ids", token_ids, 0, checks.TOKEN_MAX)
+        full = len(tokens) - len(tokens) % self.chunk_size
         return CacheKey(
             self.context.model_name,
             self.context.world_size,
             self.worker_id,
-            token_ids if isinstance(token_ids, list) else list(token_ids),
-            start,
-            full if end is None else end,
-            request_id,
-            cache_salt,
+            tokens,
+            checks.integer("start", start, 0),
+            full if end is None else checks.integer("end", end, 0),
+            checks.text("request_id", request_id),
+            checks.cache_salt(cache_salt),
         )
 
     def _chunk_count(self, key: CacheKey) -> int:
-        return max(0, key.end // self.chunk_size - key.start // self.chunk_size)
+        return key.end // self.chunk_size - key.start // self.chunk_size
+
+    def _check_key(self, key: CacheKey) -> None:
+        """What the server would refuse without a text. An ``end`` inside a chunk is fine: only full
+        chunks count, here as there."""
+        if not isinstance(key, CacheKey):
+            raise TypeError(f"key must be a CacheKey, not {type(key).__name__}")
+        mine = (self.context.model_name, self.context.world_size)
+        if (key.model_name, key.world_size) != mine:
+            raise ValueError(f"the key is of {(key.model_name, key.world_size)}, this worker of {mine}")
+        if checks.integer("start", key.start, 0) % self.chunk_size:
+            below = key.start - key.start % self.chunk_size
+            raise ValueError(
+                f"start {key.start} is inside a chunk of {self.chunk_size} tokens:"
+                f" {below} or {below + self.chunk_size} would be right"
+            )
+        count = len(key.token_ids)
+        if checks.integer("end", key.end, key.start) > count:
+            raise ValueError(f"end {key.end} is beyond the {count} token_ids: at most {count} would be right")
 
     # ---- store ----
 
@@ -152,27 +177,38 @@ class Worker:
         False: the server refused. True: nothing failed, which does not say that every chunk is in the
         cache: a server without room takes the first ones that fit, or none, and one that is cleared
         forgets. A lookup (``client.lookup_chunks``) tells what is there. NotRegistered: ``register()``
-        comes first.
+        comes first, or the server had dropped this instance and does not take it again. ValueError:
+        no server would take this key, or these chunks.
         """
-        self._check_registered()
+        self._check_key(key)
         if len(chunks) != self._chunk_count(key):
             raise ValueError(f"the range has {self._chunk_count(key)} chunks, not {len(chunks)}")
         for chunk in chunks:
             if memoryview(chunk).nbytes != self.chunk_bytes:
                 raise ValueError(f"a chunk has {self.chunk_bytes} bytes, not {memoryview(chunk).nbytes}")
         with self._lock:
-            return self._store(key, chunks)
+            self._check_registered()
+            return self._store(key, chunks) if chunks else True
 
     def _store(self, key: CacheKey, chunks: Sequence[Buffer]) -> bool:
-        prepared = self.client.prepare_store(key, self.instance_id).result(self.timeout)
+        prepared = self._prepare_store(key)
         if prepared.slots == []:
-            return True  # nothing left to write
+            return self._offered  # in the pool there is nothing to write; byte copy is never told so
         data: Union[bytes, Pieces] = b""
         if prepared.slots is not None and self._pool is not None:
             self._write_slots(prepared, chunks)
         else:
             data = tensor_pieces(chunks, self.dtype, self.chunk_shape)
         return self.client.commit_store(key, self.instance_id, data).result(self.timeout)
+
+    def _prepare_store(self, key: CacheKey) -> PreparedStore:
+        """No slots means that there is nothing to write, but also that the server does not know this
+        instance (it restarted, or dropped a silent worker). Registering again rules that out."""
+        prepared = self.client.prepare_store(key, self.instance_id).result(self.timeout)
+        if prepared.slots == []:
+            self._register()
+            prepared = self.client.prepare_store(key, self.instance_id).result(self.timeout)
+        return prepared
 
     def _write_slots(self, prepared: PreparedStore, chunks: Sequence[Buffer]) -> None:
         assert self._pool is not None and prepared.slots is not None
@@ -184,18 +220,26 @@ class Worker:
     # ---- retrieve ----
 
     def retrieve(self, key: CacheKey) -> Optional[List[bytes]]:
-        """The chunks of the key's range, or None when any of them is missing. NotRegistered:
-        ``register()`` comes first."""
-        self._check_registered()
+        """The chunks of the key's range, or None when any of them is missing; a chunk that ``end``
+        cuts through does not count. None also when the server had dropped this instance, which is
+        then registered again for the next time. NotRegistered: ``register()`` comes first, or the
+        server does not take the instance again. ValueError: no server would take this key.
+        """
+        self._check_key(key)
         with self._lock:
-            return self._retrieve(key)
+            self._check_registered()
+            return self._retrieve(key) if self._chunk_count(key) else []
 
     def _retrieve(self, key: CacheKey) -> Optional[List[bytes]]:
         prepared = self.client.prepare_retrieve(key, self.instance_id).result(self.timeout)
         try:
-            return self._read(prepared, self._chunk_count(key)) if prepared.success else None
+            if prepared.success:
+                return self._read(prepared, self._chunk_count(key))
         finally:
             self.client.commit_retrieve(key, self.instance_id).result(self.timeout)
+        # Not tried twice: each miss gives back locks, which on the original server may be another's.
+        self._register()
+        return None
 
     def _read(self, prepared: PreparedRetrieve, count: int) -> Optional[List[bytes]]:
         if prepared.data:
@@ -203,7 +247,7 @@ class Worker:
             self._check_count(len(tensors), count)
             return [tensor.tobytes() for tensor in tensors]
         if not prepared.slots or self._pool is None:
-            return [] if count == 0 else None
+            return None
         self._check_count(len(prepared.slots), count)
         return [self._read_slot(slot) for slot in prepared.slots]
 

@@ -126,14 +126,6 @@ def test_a_callback_may_close_the_client(fake_server):
     assert closed.wait(5)
 
 
-def test_an_argument_that_cannot_be_encoded_fails_its_own_future(fake_server):
-    server = fake_server(lambda name, args: packed("OK"))
-    with Client(server.url) as client:
-        with pytest.raises(Exception):
-            client.ping(2**70).result(5)
-        assert client.noop().result(5) == "OK"
-
-
 def test_many_threads_share_a_client(fake_server):
     server = fake_server(lambda name, args: packed(args[0]))
     with Client(server.url) as client:

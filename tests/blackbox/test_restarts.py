@@ -36,6 +36,24 @@ def test_a_worker_registers_again_after_a_crash_between_two_heartbeats(server):
     worker.unregister()
 
 
+def test_a_worker_without_heartbeat_stores_into_the_pool_of_the_next_life(server):
+    name = shm_name()
+    first = server("--shm-name", name)
+    worker = first.worker()
+    assert worker.store(worker.key(TOKENS, "a"), chunks_of(worker))
+    first.kill()
+    first.judged = True
+    second = server("--shm-name", name, port=first.port, http_port=first.http_port)
+    second.allow("not registered")
+    second.clients, first.clients = first.clients, []
+    assert worker.store(worker.key(TOKENS, "a"), chunks_of(worker))
+    assert worker.client.lookup_chunks(lookup_key(TOKENS, "b")) == 10
+    assert worker.retrieve(worker.key(TOKENS, "b")) == chunks_of(worker)
+    for request in ("a", "b"):
+        worker.client.end_session(request).result(10)
+    worker.unregister()
+
+
 def test_an_outage_is_noticed_and_ends_with_a_registration(server):
     first = server(shm=True)
     worker = first.worker()

@@ -104,6 +104,22 @@ def test_what_is_there_already_is_not_stored_again(server):
     worker.unregister()
 
 
+@pytest.mark.parametrize("shm", [True, False], ids=["shm", "pickle"])
+def test_a_worker_that_the_server_dropped_registers_again_and_stores(server, shm):
+    one = server(shm=shm)
+    one.allow("not registered|not found")
+    worker = one.worker()
+    chunks = [chunk_payload(index, worker.chunk_bytes) for index in range(10)]
+    worker.client.unregister_engine_driven(worker.instance_id).result(10)
+    assert worker.store(worker.key(TOKENS, "a"), chunks) is True
+    assert worker.client.lookup_chunks(lookup_key(TOKENS, "a")) == 10
+    worker.client.unregister_engine_driven(worker.instance_id).result(10)
+    assert worker.retrieve(worker.key(TOKENS, "a")) is None
+    assert worker.retrieve(worker.key(TOKENS, "a")) == chunks
+    end(worker.client, "a")
+    worker.unregister()
+
+
 def test_half_written_chunks_are_invisible_until_they_are_committed(server):
     one = server(shm=True)
     one.allow(MISS)
