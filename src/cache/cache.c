@@ -180,6 +180,10 @@ bool lmc_cache_unregister(lmc_cache *cache, int64_t instance_id) {
     return lmc_instances_unregister(&cache->instances, instance_id);
 }
 
+bool lmc_cache_has_instance(lmc_cache *cache, int64_t instance_id) {
+    return lmc_instances_have(&cache->instances, instance_id);
+}
+
 bool lmc_cache_touch_instance(lmc_cache *cache, int64_t instance_id, uint64_t connection) {
     return lmc_instances_ping(&cache->instances, instance_id, connection);
 }

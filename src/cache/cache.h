@@ -123,6 +123,8 @@ lmc_status lmc_cache_register(lmc_cache *cache, const lmc_instance_config *confi
 /* Closes the instance's record: discards its reservations, releases its reads, drops its
  * layout. */
 bool lmc_cache_unregister(lmc_cache *cache, int64_t instance_id);
+/* Asks only; nothing is refreshed. */
+bool lmc_cache_has_instance(lmc_cache *cache, int64_t instance_id);
 /* A ping: refreshes and marks ping-proven. False: unknown id. */
 bool lmc_cache_touch_instance(lmc_cache *cache, int64_t instance_id, uint64_t connection);
 /*

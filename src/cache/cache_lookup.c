@@ -201,6 +201,18 @@ static uint32_t take_readers(const lmc_cache_key *key, int64_t tp_size) {
     return readers;
 }
 
+/* Usual while an engine starts, and the whole story when it never ends. */
+static void log_no_layout(const lmc_cache_key *key) {
+    static lmc_log_limit limit;
+    uint64_t suppressed;
+    if (lmc_log_allow(&limit, &suppressed))
+        LMC_INFO(
+            "Lookup answered with 0 chunks: no worker of model %.*s with world_size %lld is "
+            "registered%s",
+            LMC_SLICE_ARGS(key->model_name), (long long)key->world_size,
+            lmc_log_more(suppressed).text);
+}
+
 static void look_up(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
                     uint64_t connection, lmc_key_space *space) {
     lmc_job_result result = {.early_exit = "", .space = lmc_key_space_keep(space)};
@@ -217,12 +229,14 @@ static void look_up(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
                    .group_count = layout != NULL ? layout->group_count : 0},
     };
     lmc_status status = layout != NULL ? take_groups(&p, layout) : LMC_OK;
-    if (layout == NULL)
+    if (layout == NULL) {
         result.early_exit = "no_gpu_context";
-    else if (range.end == 0)
+        log_no_layout(key);
+    } else if (range.end == 0) {
         result.early_exit = "empty_chunk_hashes";
-    else if (p.group_count == 0)
+    } else if (p.group_count == 0) {
         result.early_exit = "no_group_layout_descs";
+    }
     if (result.early_exit[0] == '\0' && status == LMC_OK)
         status = run_lookup(&p, key, connection, &result);
     else if (status == LMC_OK)

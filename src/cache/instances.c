@@ -240,6 +240,13 @@ bool lmc_instances_unregister(lmc_instances *instances, int64_t id) {
 
 /* ---- liveness ---- */
 
+bool lmc_instances_have(lmc_instances *instances, int64_t id) {
+    lmc_lock_take(&instances->lock);
+    bool found = find(instances, id) != NULL;
+    lmc_lock_drop(&instances->lock);
+    return found;
+}
+
 bool lmc_instances_ping(lmc_instances *instances, int64_t id, uint64_t connection) {
     lmc_lock_take(&instances->lock);
     lmc_instance *instance = find(instances, id);

@@ -83,6 +83,7 @@ void lmc_instances_fini(lmc_instances *instances);
 lmc_status lmc_instances_register(lmc_instances *instances, const lmc_instance_config *config,
                                   uint64_t connection, bool *created, lmc_error *error);
 bool lmc_instances_unregister(lmc_instances *instances, int64_t id);
+bool lmc_instances_have(lmc_instances *instances, int64_t id);
 bool lmc_instances_ping(lmc_instances *instances, int64_t id, uint64_t connection);
 void lmc_instances_reap(lmc_instances *instances, lmc_transfer_kind kind, int64_t timeout_ns,
                         int64_t grace_ns, void (*found)(void *arg, int64_t id), void *arg);

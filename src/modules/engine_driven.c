@@ -44,6 +44,20 @@ static void touch_instance(void *self, int64_t instance_id) {
     lmc_cache_touch_instance(module->cache, instance_id, 0);
 }
 
+bool lmc_engine_is_unknown(const lmc_engine_driven *module, const char *operation,
+                           const lmc_cache_key *key, int64_t instance_id) {
+    static lmc_log_limit limit;
+    uint64_t suppressed;
+    if (lmc_cache_has_instance(module->cache, instance_id))
+        return false;
+    if (lmc_log_allow(&limit, &suppressed))
+        LMC_WARNING("%s refused: instance %lld is not registered (model %.*s); its worker must "
+                    "register again%s",
+                    operation, (long long)instance_id, LMC_SLICE_ARGS(key->model_name),
+                    lmc_log_more(suppressed).text);
+    return true;
+}
+
 typedef struct reaping {
     const lmc_engine_driven *module;
     void (*found)(void *arg, int64_t instance_id);

@@ -33,6 +33,13 @@ void lmc_engine_commit_store(void *self, lmc_call *call);
 void lmc_engine_prepare_retrieve(void *self, lmc_call *call);
 void lmc_engine_commit_retrieve(void *self, lmc_call *call);
 
+/*
+ * Why a call about an instance found nothing: true, with a line in the log, when the server
+ * does not know the instance. Its worker takes the answer for "nothing there" and cannot tell.
+ */
+bool lmc_engine_is_unknown(const lmc_engine_driven *module, const char *operation,
+                           const lmc_cache_key *key, int64_t instance_id);
+
 /* Tokens of the full chunks of a key's range. */
 int64_t lmc_engine_range_tokens(const lmc_cache_key *key, uint32_t chunk_size);
 

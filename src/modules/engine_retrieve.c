@@ -116,7 +116,9 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
         module->cache, &request->key, request->instance_id, lmc_call_connection(call), true,
         lmc_call_arena(call), &held->transfer, &error);
     if (status == LMC_NOT_FOUND) { /* a miss is an answer, not a fault */
-        LMC_INFO("Nothing retrieved: %s", error.text);
+        if (!lmc_engine_is_unknown(module, "prepare_retrieve", &request->key,
+                                   request->instance_id))
+            LMC_INFO("Nothing retrieved: %s", error.text);
         tell_end(module, request, NULL);
         lmc_complete(call, LMC_DECLINED);
         return;

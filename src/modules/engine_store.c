@@ -110,10 +110,9 @@ static size_t copy_batches(lmc_cache *cache, const lmc_transfer *transfer,
 
 /* The chunks came with the call: into L1, in one copy. */
 static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call, bool *success,
-                                size_t *chunks) {
+                                size_t *chunks, lmc_error *error) {
     const lmc_commit_store_request *request = lmc_call_request(call);
     lmc_arena *arena = lmc_call_arena(call);
-    lmc_error error = LMC_ERROR_INIT;
     lmc_object_tensors tensors;
     lmc_tensor_lists lists;
     lmc_transfer transfer;
@@ -123,7 +122,7 @@ static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call,
         return status;
     read_tensors(request, arena, &lists);
     status = lmc_cache_begin_copy_in(module->cache, &request->key, request->instance_id,
-                                     lmc_call_connection(call), arena, &transfer, &error);
+                                     lmc_call_connection(call), arena, &transfer, error);
     if (status != LMC_OK)
         return status;
     int64_t began = lmc_now(module->context->clock);
@@ -144,7 +143,11 @@ static lmc_status commit_pool(const lmc_engine_driven *module, lmc_call *call, b
     lmc_status status = lmc_cache_commit_store(
         module->cache, &request->key, request->instance_id, lmc_call_connection(call), chunks);
     *success = status == LMC_OK;
-    return status == LMC_NOT_FOUND ? LMC_OK : status;
+    if (status != LMC_NOT_FOUND)
+        return status;
+    /* Nothing is pending, as after a store that was answered without slots. */
+    lmc_engine_is_unknown(module, "commit_store", &request->key, request->instance_id);
+    return LMC_OK;
 }
 
 void lmc_engine_commit_store(void *self, lmc_call *call) {
@@ -155,11 +158,16 @@ void lmc_engine_commit_store(void *self, lmc_call *call) {
     bool stored = false;
     size_t chunks = 0;
     lmc_metrics_transfer_submitted(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
-    lmc_status status = request->data.size > 0 ? store_tensors(module, call, &stored, &chunks)
-                                               : commit_pool(module, call, &stored, &chunks);
+    lmc_error error = LMC_ERROR_INIT;
+    lmc_status status = request->data.size > 0
+                            ? store_tensors(module, call, &stored, &chunks, &error)
+                            : commit_pool(module, call, &stored, &chunks);
     lmc_metrics_transfer_finished(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
     reply->success = stored;
     log_stored(module, chunks, began);
     lmc_tell_stored(module->context, &request->key, request->instance_id, stored, chunks);
-    lmc_complete(call, status);
+    if (status == LMC_OK)
+        lmc_complete(call, status);
+    else
+        lmc_fail(call, status, error.text);
 }

@@ -128,6 +128,26 @@ def test_an_unknown_instance_gets_the_negatives(plain):
     assert plain.call(2, 4242) == "void"
 
 
+@pytest.mark.parametrize(
+    "operation, more",
+    [(16, []), (17, [b""]), (17, [b"no tensors"]), (18, [])],
+    ids=["prepare_store", "commit_store", "commit_store of bytes", "prepare_retrieve"],
+)
+def test_the_log_says_that_an_instance_is_not_registered(server, raw, operation, more):
+    one = server(shm=True)
+    one.allow("not registered|cannot be read")
+    raw(one).call(operation, key_map(), 4242, *more)
+    one.wait_log(r"LMCache WARNING: .*instance 4242 is not registered")
+
+
+def test_the_log_says_that_no_worker_of_a_model_is_registered(server, raw):
+    one = server()
+    connection = raw(one)
+    assert connection.call(8, key_map(worker_id=None), 1) == "void"
+    one.wait_log(r"LMCache INFO: Lookup answered with 0 chunks: no worker of model \S+ with world_size 1 is registered")
+    assert connection.call(13, "cmpl-0-aa") == "void"
+
+
 def test_unknown_request_ids_are_answered(plain):
     assert plain.call(9, "nobody") == 0
     assert plain.call(10, "nobody", 300.0) == 0
