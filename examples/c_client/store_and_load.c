@@ -1,5 +1,6 @@
 /*
- * Stores the KV cache of one chunk through shared memory and loads it back.
+ * Stores the KV cache of one chunk and loads it back: through shared memory when the server has
+ * a pool that this process can map, else by byte copy.
  *
  *   lmcached server --l1-size-gb 1 --eviction-policy LRU --shm-name pool &
  *   cc store_and_load.c $(pkg-config --cflags --libs lmcached-client) -o store_and_load
@@ -15,7 +16,9 @@
 #define TIMEOUT_S 10.0
 
 static uint32_t tokens[CHUNK];
-static lmc_pool pool;
+static lmc_pool pool; /* base NULL: byte copy */
+static lmc_client_layout layout = {.rank = 4, .shape = {2, 2, CHUNK, 64}};
+static unsigned char chunk[2 * 2 * CHUNK * 64 * 2];
 
 static lmc_slice text(const char *words) { return (lmc_slice){words, strlen(words)}; }
 
@@ -48,6 +51,23 @@ static lmc_cache_key key_of(int64_t worker_id) {
     };
 }
 
+static const lmc_commit_store_reply *commit_store(lmc_client *client, lmc_pieces data,
+                                                  lmc_future **future) {
+    lmc_commit_store_request commit = {.key = key_of(0), .instance_id = INSTANCE, .data = data};
+    return call(client, "commit_store", &commit, future);
+}
+
+/* Bytes in a commit, here none, tell the server that its pool cannot be mapped here. */
+static void ask_for_byte_copy(lmc_client *client) {
+    lmc_client_packed packed;
+    lmc_future *future;
+    if (lmc_client_pack(&layout, NULL, 0, &packed) != LMC_OK)
+        fail("packing");
+    commit_store(client, packed.data, &future);
+    lmc_future_free(future);
+    lmc_client_packed_free(&packed);
+}
+
 static void register_worker(lmc_client *client) {
     lmc_register_kv_cache_engine_driven_context_request request = {
         .instance_id = INSTANCE,
@@ -56,13 +76,16 @@ static void register_worker(lmc_client *client) {
         .block_size = 16,
         .num_layers = 2,
         .hidden_dim_size = 64,
-        .dtype_str = text("float16"),
+        .dtype_str = layout.dtype,
     };
     lmc_future *future;
     const lmc_register_kv_cache_engine_driven_context_reply *reply =
         call(client, "register_kv_cache_engine_driven_context", &request, &future);
-    if (lmc_pool_map(reply->shm_name, reply->pool_size, &pool) != LMC_OK)
-        fail("mapping the pool");
+    if (lmc_pool_map(reply->shm_name, reply->pool_size, &pool) != LMC_OK) {
+        printf("byte copy: %s\n", lmc_client_error());
+        if (reply->shm_name.size > 0)
+            ask_for_byte_copy(client);
+    }
     lmc_future_free(future);
 }
 
@@ -73,22 +96,34 @@ static void *place_of(lmc_slice context, lmc_client_slot *slot) {
     return status == LMC_OK && count == 1 ? (char *)pool.base + slot->offset : NULL;
 }
 
-static void store(lmc_client *client) {
+/* False: nothing to write. */
+static bool write_into_pool(lmc_client *client) {
     lmc_prepare_store_request prepare = {.key = key_of(0), .instance_id = INSTANCE};
     lmc_future *future;
     const lmc_prepare_store_reply *reply = call(client, "prepare_store", &prepare, &future);
     lmc_client_slot slot;
     void *place = place_of(reply->context, &slot);
+    if (place != NULL)
+        memcpy(place, chunk, sizeof(chunk));
     lmc_future_free(future);
-    if (place == NULL) {
+    return place != NULL;
+}
+
+static void store(lmc_client *client) {
+    lmc_client_packed packed = {0}; /* no bytes: they are in the pool */
+    lmc_slice bytes = {chunk, sizeof(chunk)};
+    memset(chunk, 0x5a, sizeof(chunk));
+    if (pool.base != NULL && !write_into_pool(client)) {
         printf("the chunk is there already, or there is no room for it\n");
         return;
     }
-    memset(place, 0x5a, (size_t)slot.length);
-    lmc_commit_store_request commit = {.key = key_of(0), .instance_id = INSTANCE};
-    const lmc_commit_store_reply *done = call(client, "commit_store", &commit, &future);
-    printf("stored %lld bytes: %s\n", (long long)slot.length, done->success ? "yes" : "no");
+    if (pool.base == NULL && lmc_client_pack(&layout, &bytes, 1, &packed) != LMC_OK)
+        fail("packing");
+    lmc_future *future;
+    const lmc_commit_store_reply *done = commit_store(client, packed.data, &future);
+    printf("stored %zu bytes: %s\n", sizeof(chunk), done->success ? "yes" : "no");
     lmc_future_free(future);
+    lmc_client_packed_free(&packed);
 }
 
 static int64_t look_up(lmc_client *client) {
@@ -104,19 +139,32 @@ static int64_t look_up(lmc_client *client) {
     return chunks;
 }
 
+/* Copies the chunk of a prepared retrieve. */
+static bool read_chunk(const lmc_prepare_retrieve_reply *reply) {
+    lmc_client_slot slot;
+    size_t count = 0;
+    if (!reply->success)
+        return false;
+    if (pool.base == NULL)
+        return lmc_client_unpack(&layout, reply->data, chunk, sizeof(chunk), &count) ==
+                   LMC_OK &&
+               count == 1;
+    const void *place = place_of(reply->context, &slot);
+    if (place != NULL)
+        memcpy(chunk, place, sizeof(chunk));
+    return place != NULL;
+}
+
 static bool load(lmc_client *client) {
     lmc_prepare_retrieve_request prepare = {.key = key_of(0), .instance_id = INSTANCE};
     lmc_future *future;
-    const lmc_prepare_retrieve_reply *reply =
-        call(client, "prepare_retrieve", &prepare, &future);
-    lmc_client_slot slot;
-    const unsigned char *place = reply->success ? place_of(reply->context, &slot) : NULL;
-    bool same = place != NULL && place[0] == 0x5a && place[slot.length - 1] == 0x5a;
+    memset(chunk, 0, sizeof(chunk));
+    bool loaded = read_chunk(call(client, "prepare_retrieve", &prepare, &future));
     lmc_future_free(future);
     lmc_commit_retrieve_request commit = {.key = key_of(0), .instance_id = INSTANCE};
     call(client, "commit_retrieve", &commit, &future);
     lmc_future_free(future);
-    return same;
+    return loaded && chunk[0] == 0x5a && chunk[sizeof(chunk) - 1] == 0x5a;
 }
 
 /* What a worker and a scheduler say when they are done. */
@@ -134,6 +182,7 @@ int main(int argc, char **argv) {
     lmc_client *client = lmc_client_open(argc > 1 ? argv[1] : "localhost:5555");
     if (client == NULL)
         fail("opening the client");
+    layout.dtype = text("float16");
     for (uint32_t i = 0; i < CHUNK; i++)
         tokens[i] = i;
     register_worker(client);
@@ -142,7 +191,8 @@ int main(int argc, char **argv) {
     bool same = load(client);
     printf("loaded back: %s\n", same ? "the same bytes" : "something else");
     say_goodbye(client);
-    lmc_pool_unmap(&pool);
+    if (pool.base != NULL)
+        lmc_pool_unmap(&pool);
     lmc_client_close(client);
     return same ? 0 : 1;
 }

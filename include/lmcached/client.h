@@ -88,13 +88,53 @@ typedef struct lmc_client_slot {
 
 /*
  * Reads the `context` of a prepare_store or prepare_retrieve reply. At most `capacity` slots
- * are written; *count is how many there are. LMC_DECLINED: the context names no slots at all,
- * so the bytes travel with the call (commit_store's data, prepare_retrieve's data).
- * LMC_MALFORMED: it is no such context, or a slot lies outside of a pool of pool_size bytes.
+ * are written; *count is how many there are. A prepare_store without slots (LMC_OK, *count 0)
+ * has nothing to write, but a server that does not know the instance answers the same: register
+ * again, which is harmless, and ask once more where it matters. LMC_DECLINED: the context names
+ * no slots at all, so the bytes travel with the call (commit_store's data, prepare_retrieve's
+ * data). LMC_MALFORMED: it is no such context, or a slot lies outside of a pool of pool_size
+ * bytes.
  */
 LMC_CLIENT_API lmc_status lmc_client_slots(lmc_slice context, int64_t pool_size,
                                            lmc_client_slot *slots, size_t capacity,
                                            size_t *count);
+
+/* ---- byte copy: the chunks travel with the calls, where there is no pool to map ---- */
+
+/*
+ * How every chunk of an instance looks, as its registration says: {2, num_layers,
+ * num_physical_slots, hidden_dim_size}, without the 2 when use_mla is set. Row-major, no gaps.
+ */
+typedef struct lmc_client_layout {
+    lmc_slice dtype; /* dtype_str: "float16" */
+    size_t rank;     /* at most 8 */
+    int64_t shape[8];
+} lmc_client_layout;
+
+/* Chunks in the form that commit_store's `data` takes. */
+typedef struct lmc_client_packed {
+    lmc_pieces data;
+    void *memory; /* the library's */
+} lmc_client_packed;
+
+/*
+ * Packs `count` chunks, in the order of the key's range, without copying them: they must stay
+ * as they are until lmc_client_call has returned. No chunks are packed too: a worker that was
+ * offered a pool and cannot map it says so to the server by committing such an empty list right
+ * after it registered. LMC_INVALID: the dtype is unknown, or a chunk has another size.
+ */
+LMC_CLIENT_API lmc_status lmc_client_pack(const lmc_client_layout *layout,
+                                          const lmc_slice *chunks, size_t count,
+                                          lmc_client_packed *packed);
+LMC_CLIENT_API void lmc_client_packed_free(lmc_client_packed *packed);
+/*
+ * Copies the chunks in `data` of a prepare_retrieve reply to `out`, one behind the other;
+ * `size` is the room there. *count is how many there are. LMC_INVALID: they are not of this
+ * layout, or more than fit; LMC_MALFORMED: they cannot be read. Nothing in the data is ever
+ * executed.
+ */
+LMC_CLIENT_API lmc_status lmc_client_unpack(const lmc_client_layout *layout, lmc_pieces data,
+                                            void *out, size_t size, size_t *count);
 
 /* ---- shared memory ---- */
 

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "client/failure.h"
 #include "client/future.h"
 #include "client/link.h"
 
@@ -29,13 +30,13 @@ static _Thread_local lmc_error last_error;
 
 const char *lmc_client_error(void) { return last_error.text; }
 
-static lmc_error *fresh_error(void) {
+lmc_error *lmc_client_fresh_error(void) {
     lmc_error_clear(&last_error);
     return &last_error;
 }
 
 lmc_client *lmc_client_open(const char *url) {
-    lmc_error *error = fresh_error();
+    lmc_error *error = lmc_client_fresh_error();
     lmc_client *client = calloc(1, sizeof(*client));
     if (client == NULL) {
         lmc_error_set(error, LMC_NO_MEMORY, "out of memory");
@@ -109,7 +110,7 @@ static lmc_status encode(lmc_future *future, const void *request, lmc_error *err
 /* `payloads`: frames after the operation that are sent, at most. */
 static lmc_future *call(lmc_client *client, const char *operation, const void *request,
                         size_t payloads) {
-    lmc_error *error = fresh_error();
+    lmc_error *error = lmc_client_fresh_error();
     const lmc_operation_def *found = lmc_operation_by_name(lmc_text(operation));
     if (found == NULL) {
         lmc_error_set(error, LMC_NOT_FOUND, "unknown operation '%s'", operation);
@@ -165,7 +166,7 @@ static lmc_status wait_done(lmc_future *future, double timeout_s) {
 }
 
 lmc_status lmc_future_wait(lmc_future *future, double timeout_s, const void **reply) {
-    lmc_error *error = fresh_error();
+    lmc_error *error = lmc_client_fresh_error();
     lmc_status status = wait_done(future, timeout_s);
     if (status == LMC_TIMEOUT)
         return lmc_error_set(error, status, "no answer to %s within %g s",
@@ -336,7 +337,7 @@ lmc_status lmc_client_server_module_call(lmc_client *client, const char *method,
 /* ---- shared memory ---- */
 
 lmc_status lmc_pool_map(lmc_slice shm_name, int64_t pool_size, lmc_pool *pool) {
-    lmc_error *error = fresh_error();
+    lmc_error *error = lmc_client_fresh_error();
     char name[256];
     while (shm_name.size > 0 && *(const char *)shm_name.data == '/') {
         shm_name.data = (const char *)shm_name.data + 1;

@@ -1,6 +1,7 @@
 #include <lmcached/client.h>
 
 #include "base/bytes.h"
+#include "client/failure.h"
 #include "rpc/msgpack.h"
 
 static bool read_slot(lmc_mp_reader *reader, int64_t pool_size, lmc_client_slot *slot) {
@@ -73,10 +74,9 @@ static bool find_lists(lmc_slice context, lmc_slice *slots, lmc_slice *indices) 
     return true;
 }
 
-lmc_status lmc_client_slots(lmc_slice context, int64_t pool_size, lmc_client_slot *slots,
-                            size_t capacity, size_t *count) {
+static lmc_status read_context(lmc_slice context, int64_t pool_size, lmc_client_slot *slots,
+                               size_t capacity, size_t *count) {
     lmc_slice list = {0}, indices = {0};
-    *count = 0;
     if (!find_lists(context, &list, &indices))
         return LMC_MALFORMED;
     if (list.data == NULL)
@@ -87,4 +87,17 @@ lmc_status lmc_client_slots(lmc_slice context, int64_t pool_size, lmc_client_slo
         !read_indices(lmc_mp_reader_of(indices), slots, capacity, *count))
         return LMC_MALFORMED;
     return LMC_OK;
+}
+
+lmc_status lmc_client_slots(lmc_slice context, int64_t pool_size, lmc_client_slot *slots,
+                            size_t capacity, size_t *count) {
+    lmc_error *error = lmc_client_fresh_error();
+    *count = 0;
+    lmc_status status = read_context(context, pool_size, slots, capacity, count);
+    if (status == LMC_MALFORMED)
+        lmc_error_set(error, status, "no context of slots in a pool of %lld bytes",
+                      (long long)pool_size);
+    else if (status == LMC_DECLINED)
+        lmc_error_set(error, status, "the context names no slots: byte copy");
+    return status;
 }

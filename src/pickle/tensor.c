@@ -47,11 +47,18 @@ bool lmc_tensor_size(const lmc_tensor *tensor, size_t *size) {
     return bytes <= PTRDIFF_MAX;
 }
 
+/* The stride of the axis before one with this; too large to say only where there is no element
+ * at all, since shapes beside a zero are not bounded by any size. */
+static int64_t outer_stride(int64_t stride, int64_t dim) {
+    int64_t outer;
+    return __builtin_mul_overflow(stride, dim > 0 ? dim : 1, &outer) ? 0 : outer;
+}
+
 void lmc_tensor_set_strides(lmc_tensor *tensor) {
     int64_t stride = 1;
     for (size_t i = tensor->rank; i-- > 0;) {
         tensor->strides[i] = stride;
-        stride *= tensor->shape[i] > 0 ? tensor->shape[i] : 1;
+        stride = outer_stride(stride, tensor->shape[i]);
     }
 }
 
@@ -61,7 +68,7 @@ bool lmc_tensor_is_contiguous(const lmc_tensor *tensor) {
     for (size_t i = tensor->rank; i-- > 0;) {
         if (tensor->shape[i] != 1 && tensor->strides[i] != stride)
             return false;
-        stride *= tensor->shape[i] > 0 ? tensor->shape[i] : 1;
+        stride = outer_stride(stride, tensor->shape[i]);
     }
     return true;
 }

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from house import BINARY, ROOT
+from house import BINARY, ROOT, shm_name
 
 BUILD = pathlib.Path(BINARY).resolve().parent
 
@@ -66,15 +66,44 @@ def test_a_c_client_builds_out_of_the_tree_with_pkg_config(prefix, finding, serv
     assert told == "12\n"
 
 
-@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
-def test_the_example_of_a_c_client_stores_and_loads(prefix, finding, server, tmp_path):
+@pytest.fixture(scope="module")
+def store_and_load(prefix, finding, tmp_path_factory):
+    """The example of the C client, as a stranger builds it; what it prints is returned."""
     source = prefix / "share/doc/lmcached/examples/c_client/store_and_load.c"
+    program = tmp_path_factory.mktemp("example") / "store_and_load"
     flags = run("pkg-config", "--cflags", "--libs", "lmcached-client", env=finding).split()
-    run("cc", "-Wall", "-Werror", source, "-o", tmp_path / "store_and_load", *flags)
+    run("cc", "-Wall", "-Werror", source, "-o", program, *flags)
     library = next(prefix.glob("lib/**/liblmcached-client.so")).parent
-    one = server("--chunk-size", "256", shm=True)
-    told = run(tmp_path / "store_and_load", one.url, env={"LD_LIBRARY_PATH": str(library)})
+    return lambda url: run(program, url, env={"LD_LIBRARY_PATH": str(library)})
+
+
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
+def test_the_example_of_a_c_client_stores_and_loads(store_and_load, server):
+    told = store_and_load(server("--chunk-size", "256", shm=True).url)
     assert "stored 131072 bytes: yes\nchunks found: 1\nloaded back: the same bytes\n" == told
+
+
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
+def test_the_example_of_a_c_client_copies_bytes_where_there_is_no_pool(store_and_load, server):
+    told = store_and_load(server("--chunk-size", "256").url)
+    assert told.splitlines() == [
+        "byte copy: the server offers no pool",
+        "stored 131072 bytes: yes", "chunks found: 1", "loaded back: the same bytes",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
+def test_the_example_of_a_c_client_copies_bytes_where_the_pool_is_out_of_reach(store_and_load, server):
+    name = shm_name()
+    one = server("--chunk-size", "256", "--shm-name", name)
+    pool = pathlib.Path("/dev/shm", f"lmcache_l1_pool_{name}")
+    away = pool.rename(f"{pool}.away")
+    try:
+        told = store_and_load(one.url)
+    finally:
+        away.rename(pool)
+    assert told.startswith("byte copy: cannot open the pool ")
+    assert told.endswith("stored 131072 bytes: yes\nchunks found: 1\nloaded back: the same bytes\n")
 
 
 def test_the_examples_of_modules_build_from_what_is_installed(prefix, finding):
