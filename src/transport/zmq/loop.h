@@ -79,6 +79,7 @@ struct lmc_zmq_transport {
     bool stopping;
     int64_t paused_until_ns; /* 0: reads */
     uint32_t since_flush;    /* messages */
+    uint64_t passed;         /* bytes of requests that have ended since much was noted */
 };
 
 /* ---- request.c: records and replies ---- */

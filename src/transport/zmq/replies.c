@@ -7,6 +7,7 @@
 #define COUNTED_FROM ((size_t)513) /* smaller ones are libzmq's own */
 #define REUSED_FROM ((size_t)128 << 10)
 #define STEP ((size_t)64 << 10)
+#define MUCH ((size_t)8 << 20) /* leaves enough in the allocator to be worth a trim */
 
 /* Lies in front of the bytes of a counted frame. */
 struct lmc_zmq_buffer {
@@ -151,6 +152,23 @@ static void uncount(lmc_zmq_replies *replies, lmc_zmq_peer *peer, size_t size) {
     atomic_fetch_sub_explicit(&replies->unread, size, memory_order_relaxed);
 }
 
+static void note_gone(lmc_zmq_replies *replies, size_t size) {
+    size_t before = atomic_fetch_add_explicit(&replies->gone, size, memory_order_relaxed);
+    if (before / MUCH == (before + size) / MUCH)
+        return;
+    lmc_lock_take(&replies->lock);
+    if (replies->much_gone != NULL)
+        replies->much_gone(replies->arg);
+    lmc_lock_drop(&replies->lock);
+}
+
+void lmc_zmq_replies_notify(lmc_zmq_replies *replies, void (*much_gone)(void *arg), void *arg) {
+    lmc_lock_take(&replies->lock);
+    replies->much_gone = much_gone;
+    replies->arg = arg;
+    lmc_lock_drop(&replies->lock);
+}
+
 /* libzmq has sent the frame, or dropped it with its connection; any thread of libzmq's. */
 static void frame_gone(void *data, void *hint) {
     (void)data;
@@ -158,9 +176,11 @@ static void frame_gone(void *data, void *hint) {
     lmc_zmq_buffer *buffer = hint;
     lmc_zmq_replies *replies = buffer->replies;
     lmc_zmq_peer *peer = buffer->peer;
-    uncount(replies, peer, buffer->size);
+    size_t size = buffer->size;
+    uncount(replies, peer, size);
     lmc_zmq_peer_drop(peer);
     keep_or_release(replies, buffer);
+    note_gone(replies, size);
 }
 
 /* The buffer's first `size` bytes become a frame that counts `weight` until it is gone. */

@@ -16,14 +16,23 @@ typedef struct lmc_zmq_buffer lmc_zmq_buffer;
 typedef struct lmc_zmq_replies {
     size_t peer_max, total_max, reuse_max; /* bytes */
     _Atomic size_t unread;                 /* bytes of counted frames */
+    _Atomic size_t gone;                   /* bytes of those that were, since the start */
     lmc_lock lock;                         /* guards the rest */
     lmc_zmq_buffer *kept;                  /* latest first */
     size_t kept_bytes;
     bool used_since_tidy;
+    void (*much_gone)(void *arg); /* NULL: nobody minds */
+    void *arg;
 } lmc_zmq_replies;
 
 void lmc_zmq_replies_init(lmc_zmq_replies *replies);
 void lmc_zmq_replies_fini(lmc_zmq_replies *replies); /* after every frame was closed */
+
+/*
+ * Calls much_gone whenever libzmq has let go of another 8 MiB, under a lock and on a thread of
+ * libzmq's: it must not wait. Once NULL was given it is not called any more.
+ */
+void lmc_zmq_replies_notify(lmc_zmq_replies *replies, void (*much_gone)(void *arg), void *arg);
 
 /*
  * Makes `frame` (initialised, empty) a frame of `size` bytes to be written at *data. LMC_BUSY:

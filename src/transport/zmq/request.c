@@ -15,7 +15,7 @@
 #define INLINE_MAX ((size_t)32)       /* frames up to this lie in the message itself */
 #define MARK_EVERY ((size_t)64 << 10) /* bytes of replies to a peer per counted frame */
 #define REPLY_COST ((size_t)320)      /* what libzmq keeps for one beside its bytes */
-#define BURST ((uint64_t)8 << 20)     /* in flight: leaves much in the allocator */
+#define BURST ((uint64_t)8 << 20)     /* of requests: leaves much in the allocator */
 
 /* ---- what dispatch asks of this door ---- */
 
@@ -152,6 +152,11 @@ void lmc_zmq_request_put(lmc_zmq_request *request) {
     reset(&request->operation);
     reset(&request->result);
     close_frames(request);
+    transport->passed += request->weight;
+    if (transport->passed >= BURST) {
+        transport->passed = 0;
+        lmc_zmq_note_large(transport);
+    }
     request->peer = NULL;
     request->has_result = false;
     request->answered = false;

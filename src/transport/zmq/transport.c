@@ -63,6 +63,8 @@ static bool tidy(void *arg) {
     return busy;
 }
 
+static void note_much(void *transport) { lmc_zmq_note_large(transport); }
+
 static lmc_status open_monitor(lmc_zmq_transport *transport, lmc_error *error) {
     lmc_zmq_monitor_options options = {
         .context = transport->context,
@@ -74,7 +76,10 @@ static lmc_status open_monitor(lmc_zmq_transport *transport, lmc_error *error) {
         .tidy_arg = transport,
         .tidy_ns = TIDY_NS,
     };
-    return lmc_zmq_monitor_create(&options, &transport->monitor, error);
+    lmc_status status = lmc_zmq_monitor_create(&options, &transport->monitor, error);
+    if (status == LMC_OK)
+        lmc_zmq_replies_notify(&transport->replies, note_much, transport);
+    return status;
 }
 
 static void pass_gate(void *arg) {
@@ -175,6 +180,7 @@ void lmc_zmq_transport_stop(lmc_zmq_transport *transport, int64_t grace_ns) {
 }
 
 static void close_sockets(lmc_zmq_transport *transport) {
+    lmc_zmq_replies_notify(&transport->replies, NULL, NULL);
     lmc_zmq_monitor_destroy(transport->monitor);
     lmc_zmq_wake_fini(&transport->wake);
     if (transport->context != NULL)
