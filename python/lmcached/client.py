@@ -65,13 +65,20 @@ class Future(concurrent.futures.Future, Generic[T]):
 
 
 def normalize_url(url: str) -> str:
-    """Adds ``tcp://`` where no scheme is given and lower-cases the scheme."""
-    scheme, separator, rest = url.partition("://")
+    """Adds ``tcp://`` where no scheme is given and lower-cases the scheme. ValueError: no address
+    that ZMQ could connect to."""
+    scheme, separator, rest = checks.text("url", url).partition("://")
     if not separator:
-        return "tcp://" + url
+        scheme, rest = "tcp", url
     scheme = scheme.lower()
     if scheme not in ("tcp", "ipc", "inproc"):
         raise ValueError(f"unsupported URL scheme {scheme!r}: this client speaks ZMQ (tcp, ipc, inproc)")
+    if not rest:
+        raise ValueError(f"{url!r} names no address")
+    if scheme == "tcp":
+        host, _, port = rest.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise ValueError(f"{url!r} is no address of a server: expected is tcp://HOST:PORT")
     return f"{scheme}://{rest}"
 
 
@@ -149,8 +156,8 @@ class Client:
         context: Optional[zmq.Context] = None,
     ) -> None:
         self.url = normalize_url(url)
-        self._timeout = timeout
-        self._older_form_after = older_form_after
+        self._timeout = checks.seconds("timeout", timeout)
+        self._older_form_after = checks.seconds("older_form_after", older_form_after)
         self._own_context = context is None
         self._context = context if context is not None else zmq.Context()
         self._known_form: Dict[str, int] = {}

@@ -26,8 +26,23 @@ def test_urls_are_normalized():
     assert normalize_url("localhost:5555") == "tcp://localhost:5555"
     assert normalize_url("TCP://Host:1") == "tcp://Host:1"
     assert normalize_url("ipc:///run/x") == "ipc:///run/x"
+    assert normalize_url("tcp://[::1]:5555") == "tcp://[::1]:5555"
     with pytest.raises(ValueError, match="'grpc'"):
         normalize_url("grpc://h:1")
+    with pytest.raises(ValueError, match="'http'"):
+        normalize_url("http://localhost:8080")
+
+
+@pytest.mark.parametrize("url", ["", "localhost", "tcp://", "tcp://h:", "tcp://:1", "tcp://h:0", "h:65536", "h:x", "ipc://"])
+def test_what_is_no_address_is_refused_before_anything_runs(url):
+    with pytest.raises(ValueError):
+        Client(url)
+
+
+@pytest.mark.parametrize("url", [None, 5555, b"tcp://h:1", ("h", 1)])
+def test_an_address_is_a_text(url):
+    with pytest.raises(TypeError):
+        Client(url)
 
 
 def test_a_reply_completes_its_future(fake_server):

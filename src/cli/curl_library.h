@@ -30,6 +30,7 @@ enum {
     LMC_CURL_GLOBAL_DEFAULT = 3,
     LMC_CURL_INFO_RESPONSE_CODE = 0x200002,
     LMC_CURL_ERROR_SIZE = 256,
+    LMC_CURL_BAD_URL = 3,
 };
 
 typedef struct lmc_curl_library {

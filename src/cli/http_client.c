@@ -13,7 +13,9 @@ char *lmc_http_base(const char *url) {
     if (strstr(url, "://") == NULL)
         lmc_buffer_text(&base, "http://");
     lmc_buffer_text(&base, url);
-    while (base.size > 0 && base.data[base.size - 1] == '/')
+    const char *host = base.data != NULL ? strstr((const char *)base.data, "://") : NULL;
+    size_t least = host != NULL ? (size_t)(host - (const char *)base.data) + 3 : 0;
+    while (base.size > least && base.data[base.size - 1] == '/')
         base.data[--base.size] = '\0';
     return lmc_buffer_take(&base);
 }
@@ -55,6 +57,29 @@ static bool is_loopback(const char *url) {
            strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0;
 }
 
+#define EXPECTED "expected is the address of an HTTP port, http://HOST:PORT"
+
+/* What libcurl would say in words of its own; NULL: nothing that can be seen from here. */
+static const char *fault_of(const char *url) {
+    const char *host = strstr(url, "://");
+    size_t scheme = host != NULL ? (size_t)(host - url) : 0;
+    if ((scheme != 4 || strncasecmp(url, "http", 4) != 0) &&
+        (scheme != 5 || strncasecmp(url, "https", 5) != 0))
+        return "no scheme for this; " EXPECTED
+               " (of a cache server --http-port, not --port, which takes requests of engines)";
+    return strcspn(host + 3, "/?#") == 0 ? "it names no host; " EXPECTED : NULL;
+}
+
+/* The same for what a failed request has shown. */
+static const char *cause_of(int code, const char *detail) {
+    if (code == LMC_CURL_BAD_URL)
+        return "not an address; " EXPECTED;
+    if (strstr(detail, "HTTP/0.9") != NULL)
+        return "what answers there does not speak HTTP; is it a cache server's --port, which "
+               "takes requests of engines? Its --http-port is expected";
+    return detail[0] != '\0' ? detail : NULL;
+}
+
 static void set_options(const lmc_curl_library *curl, void *handle, const char *method,
                         const char *url, lmc_http_response *response, char *detail) {
     curl->easy_setopt(handle, LMC_CURL_OPT_URL, url);
@@ -83,6 +108,9 @@ static void set_options(const lmc_curl_library *curl, void *handle, const char *
 lmc_status lmc_curl_send(const char *method, const char *url, lmc_http_response *response,
                          lmc_error *error) {
     *response = (lmc_http_response){0};
+    const char *fault = fault_of(url);
+    if (fault != NULL)
+        return lmc_error_set(error, LMC_INVALID, "%s", fault);
     const lmc_curl_library *curl = lmc_curl_load(error);
     if (curl == NULL)
         return LMC_NOT_FOUND;
@@ -101,6 +129,7 @@ lmc_status lmc_curl_send(const char *method, const char *url, lmc_http_response 
     response->status = code == 0 ? (int)status : 0;
     if (code == 0)
         return LMC_OK;
+    const char *cause = cause_of(code, detail);
     return lmc_error_set(error, LMC_FAILED, "%s",
-                         detail[0] != '\0' ? detail : curl->easy_strerror(code));
+                         cause != NULL ? cause : curl->easy_strerror(code));
 }

@@ -108,23 +108,59 @@ static void a_post_has_an_empty_body(void **state) {
 
 static void no_answer_is_an_error_with_its_cause(void **state) {
     (void)state;
-    static const char *const urls[] = {"http://127.0.0.1:1/", "file:///etc/hostname"};
+    lmc_http_response response;
+    lmc_error error = LMC_ERROR_INIT;
     need_libcurl();
-    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+    assert_int_equal(lmc_curl_send("GET", "http://127.0.0.1:1/", &response, &error),
+                     LMC_FAILED);
+    assert_int_equal(response.status, 0);
+    assert_true(error.text[0] != '\0');
+    lmc_http_response_fini(&response);
+}
+
+static void an_address_that_is_none_of_http_says_what_is_expected(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"tcp://localhost:5555/healthcheck", "not --port"},
+        {"ipc:///run/socket", "--http-port"},
+        {"file:///etc/hostname", "http://HOST:PORT"},
+        {"httpx://h", "http://HOST:PORT"},
+        {"http:///healthcheck", "names no host"},
+        {"http://local host/", "not an address"},
+        {"http://h:99999/", "not an address"},
+    };
+    need_libcurl();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lmc_http_response response;
         lmc_error error = LMC_ERROR_INIT;
-        assert_int_equal(lmc_curl_send("GET", urls[i], &response, &error), LMC_FAILED);
+        assert_int_not_equal(lmc_curl_send("GET", cases[i][0], &response, &error), LMC_OK);
         assert_int_equal(response.status, 0);
-        assert_true(error.text[0] != '\0');
+        assert_non_null(strstr(error.text, cases[i][1]));
         lmc_http_response_fini(&response);
     }
+}
+
+/* As the port for requests does: a greeting of ZMTP. */
+static void a_peer_that_does_not_speak_http_is_told_from_one_that_is_away(void **state) {
+    (void)state;
+    one_answer answer;
+    lmc_http_response response;
+    lmc_error error = LMC_ERROR_INIT;
+    need_libcurl();
+    start(&answer, "\xff\x01\x01\x01\x01\x01\x01\x01\x01\x7f");
+    assert_int_equal(lmc_curl_send("GET", answer.url, &response, &error), LMC_FAILED);
+    assert_non_null(strstr(error.text, "does not speak HTTP"));
+    finish(&answer);
+    lmc_http_response_fini(&response);
 }
 
 static void a_base_has_a_scheme_and_no_slash_at_the_end(void **state) {
     (void)state;
     static const char *const cases[][2] = {{"localhost:8080", "http://localhost:8080"},
                                            {"https://h//", "https://h"},
-                                           {"http://h/prefix/", "http://h/prefix"}};
+                                           {"http://h/prefix/", "http://h/prefix"},
+                                           {"http://", "http://"},
+                                           {"", "http://"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *base = lmc_http_base(cases[i][0]);
         assert_string_equal(base, cases[i][1]);
@@ -137,6 +173,8 @@ int main(void) {
         cmocka_unit_test(a_response_has_status_reason_and_body),
         cmocka_unit_test(a_post_has_an_empty_body),
         cmocka_unit_test(no_answer_is_an_error_with_its_cause),
+        cmocka_unit_test(an_address_that_is_none_of_http_says_what_is_expected),
+        cmocka_unit_test(a_peer_that_does_not_speak_http_is_told_from_one_that_is_away),
         cmocka_unit_test(a_base_has_a_scheme_and_no_slash_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

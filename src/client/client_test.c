@@ -238,8 +238,13 @@ static void an_unknown_operation_is_named(void **state) {
 
 static void a_bad_url_is_refused_with_a_text(void **state) {
     (void)state;
-    assert_null(lmc_client_open("nonsense://x"));
-    assert_non_null(strstr(lmc_client_error(), "nonsense://x"));
+    static const char *const urls[] = {"nonsense://x", "http://localhost:8080", "localhost",
+                                       ""};
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        assert_null(lmc_client_open(urls[i]));
+        assert_non_null(strstr(lmc_client_error(), urls[i]));
+        assert_non_null(strstr(lmc_client_error(), "expected is tcp://HOST:PORT"));
+    }
 }
 
 typedef struct caller {

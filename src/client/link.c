@@ -241,8 +241,10 @@ static lmc_status open_socket(lmc_link *link, const char *url, lmc_error *error)
     zmq_setsockopt(link->socket, ZMQ_RECONNECT_IVL_MAX, &reconnect_max, sizeof(int));
     zmq_setsockopt(link->socket, ZMQ_LINGER, &linger, sizeof(int));
     if (zmq_connect(link->socket, full) != 0)
-        return lmc_error_set(error, LMC_INVALID, "cannot connect to '%s': %s", full,
-                             zmq_strerror(errno));
+        return lmc_error_set(error, LMC_INVALID,
+                             "cannot connect to '%s': %s; expected is tcp://HOST:PORT (a "
+                             "server's --port, not --http-port) or ipc://PATH",
+                             full, zmq_strerror(errno));
     return LMC_OK;
 }
 

@@ -169,6 +169,18 @@ def test_ping_of_nobody(server):
     assert f"Cannot connect to {url}: " in done.stderr and "FAIL" in done.stdout
 
 
+def test_the_port_for_requests_is_told_from_the_http_port(server):
+    one = server()
+    one.allow("zmq")  # a stranger on its port
+    for url, text in ((f"http://127.0.0.1:{one.port}", "does not speak HTTP"), (one.url, "http://HOST:PORT")):
+        done = run_cli("ping", "kvcache", "--url", url)
+        assert done.returncode == 1
+        assert f"Cannot connect to {url}: " in done.stderr and text in done.stderr and "--http-port" in done.stderr
+        assert "libcurl" not in done.stderr
+    done = run_cli("call", f"http://127.0.0.1:{one.http_port}", "a.b", "x")
+    assert done.returncode == 1 and "expected is tcp://HOST:PORT" in done.stderr
+
+
 def test_describe(server):
     one = server("--l1-size-gb", "0.5")
     url = f"127.0.0.1:{one.http_port}"  # the scheme is added
