@@ -36,4 +36,5 @@ install(DIRECTORY python/lmcached python/lmcache DESTINATION lib/lmcached/python
 install(DIRECTORY python/lmcache-0.99.0.dist-info DESTINATION lib/lmcached/python)
 
 install(FILES README.md LICENSE SECURITY.md TYPE DOC)
+install(FILES python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python)
 install(DIRECTORY docs examples TYPE DOC PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE)

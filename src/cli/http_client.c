@@ -13,8 +13,10 @@ char *lmc_http_base(const char *url) {
     if (strstr(url, "://") == NULL)
         lmc_buffer_text(&base, "http://");
     lmc_buffer_text(&base, url);
-    const char *host = base.data != NULL ? strstr((const char *)base.data, "://") : NULL;
-    size_t least = host != NULL ? (size_t)(host - (const char *)base.data) + 3 : 0;
+    if (base.failed)
+        return lmc_buffer_take(&base);
+    const char *host = strstr((const char *)base.data, "://");
+    size_t least = (size_t)(host - (const char *)base.data) + 3;
     while (base.size > least && base.data[base.size - 1] == '/')
         base.data[--base.size] = '\0';
     return lmc_buffer_take(&base);

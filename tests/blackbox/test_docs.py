@@ -1,8 +1,10 @@
 """What the documents say of the program: lists that must be complete, code that must compile."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -82,3 +84,33 @@ def test_every_metric_in_the_documents_exists(server):
         named |= set(re.findall(r"(?<![\w/])(?:lmcache_mp|lmcached)_[a-z0-9_]*[a-z0-9](?![\w.<*])", text))
     named = {name for name in named if not name.startswith("lmcached_module")}
     assert named and named - families == set()
+
+
+# ---- the client's page: every example of it runs as it is pasted ----
+
+CLIENT_PAGE = (ROOT / "python" / "README.md").read_text()
+CLIENT_EXAMPLES = re.findall(r"^```python\n(.*?)^```$", CLIENT_PAGE, re.M | re.S)
+SAYS = ["stored: True\nshm 2 True\n", "stored: True\npickle True\n", "True b'Hello, engine' \n"]
+
+
+def paste(example, url):
+    assert "tcp://localhost:5555" in example
+    done = subprocess.run(
+        [sys.executable, "-c", example.replace("tcp://localhost:5555", url)],
+        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_examples_of_the_python_client_do_what_they_say(server, tmp_path):
+    module = tmp_path / "hello.so"
+    source = ROOT / "examples" / "hello_module" / "hello.c"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", module, source], check=True)
+    one = server("--chunk-size", "256", "--server-module", json.dumps({"module_path": str(module)}), shm=True)
+    assert [paste(example, one.url) for example in CLIENT_EXAMPLES] == SAYS
+
+
+def test_what_the_examples_print_stands_beside_them():
+    for text in ("shm 2 True", "pickle True", "True b'Hello, engine'"):
+        assert re.search(rf"# {re.escape(text)}$", CLIENT_PAGE, re.M)
