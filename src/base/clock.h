@@ -22,4 +22,10 @@ extern const lmc_clock lmc_system_clock;
 
 static inline int64_t lmc_now(const lmc_clock *clock) { return clock->monotonic_ns(clock); }
 
+/*
+ * A number of seconds that somebody wrote. Beyond fifty years it is fifty years, so
+ * that sums with times of the clocks do not overflow; what is no number is 0.
+ */
+int64_t lmc_ns_of_seconds(double seconds);
+
 #endif

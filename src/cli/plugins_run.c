@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/plugins.h"
@@ -72,7 +73,7 @@ int lmc_plugins_run(const lmc_cli *cli, const lmc_plugins_words *words) {
                                              .worker_id = words->worker_id,
                                              .config = words->config,
                                              .extra = extra,
-                                             .grace_ns = (int64_t)(words->grace * 1e9)};
+                                             .grace_ns = lmc_ns_of_seconds(words->grace)};
     int status = LMC_EXIT_FAILED;
     lmc_log_read_environment();
     if (lmc_log_start(&error) == LMC_OK && lmc_stop_signals_install(&error) == LMC_OK) {

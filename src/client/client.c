@@ -154,7 +154,7 @@ static lmc_status decode(lmc_future *future, lmc_error *error) {
 }
 
 static lmc_status wait_done(lmc_future *future, double timeout_s) {
-    int64_t deadline = lmc_now(&lmc_system_clock) + (int64_t)(timeout_s * 1e9);
+    int64_t deadline = lmc_now(&lmc_system_clock) + lmc_ns_of_seconds(timeout_s);
     lmc_link *link = future->link;
     lmc_lock_take(&link->lock);
     bool in_time = true;
@@ -238,7 +238,7 @@ static lmc_status try_older(lmc_client *client, const char *operation, const voi
 static lmc_status call_either(lmc_client *client, const char *operation, const void *request,
                               unsigned bit, double timeout_s, lmc_future **future,
                               const void **reply) {
-    int64_t deadline = lmc_now(&lmc_system_clock) + (int64_t)(timeout_s * 1e9);
+    int64_t deadline = lmc_now(&lmc_system_clock) + lmc_ns_of_seconds(timeout_s);
     double patience = timeout_s / 2 < OLDER_FORM_AFTER_S ? timeout_s / 2 : OLDER_FORM_AFTER_S;
     bool older = (atomic_load(&client->older) & bit) != 0;
     *future = call(client, operation, request, older ? 0 : LMC_CLIENT_FRAMES_MAX);

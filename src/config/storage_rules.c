@@ -152,7 +152,9 @@ static lmc_status resolve_legacy(lmc_parsing *parsing) {
                       "Legacy L1 configuration requires --l1-size-gb and --eviction-policy");
     if (flags->gds_path != NULL && flags->devdax_path != NULL)
         return reject(parsing, "gds-l1-path cannot be used with l1-devdax-path");
-    if (!lmc_gib_to_bytes(flags->size_gb, &size) || size < flags->align_bytes)
+    if (!lmc_gib_to_bytes(flags->size_gb, &size))
+        return reject(parsing, "--l1-size-gb is more than any machine has");
+    if (size < flags->align_bytes)
         return reject(parsing, "--l1-size-gb must provide at least --l1-align-bytes bytes");
     lmc_l1_manager_config *l1 = lmc_add_l1_manager(storage);
     if (l1 == NULL)

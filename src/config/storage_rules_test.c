@@ -24,7 +24,7 @@ static void the_legacy_form_is_checked(void **state) {
         {{"--l1-size-gb", "1e-6", "--eviction-policy", "LRU"},
          "--l1-size-gb must provide at least --l1-align-bytes bytes"},
         {{"--l1-size-gb", "1e300", "--eviction-policy", "LRU"},
-         "--l1-size-gb must provide at least --l1-align-bytes bytes"},
+         "--l1-size-gb is more than any machine has"},
         {{LMC_L1, "--l1-align-bytes", "4095"},
          "--l1-align-bytes must be a power of two, got 4095"},
         {{LMC_L1, "--l1-read-ttl-seconds", "0"},

@@ -6,6 +6,7 @@
 
 #include <lmcached/messages.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cache/cache.h"
 #include "module/context.h"
@@ -58,8 +59,8 @@ static void handle_wait(void *self, lmc_call *call) {
     double seconds = request->timeout > 0 ? request->timeout : 0; /* NaN: 0 */
     if (seconds > LONGEST_WAIT_S)
         seconds = LONGEST_WAIT_S;
-    lmc_cache_wait(cache_of(self), request->request_id,
-                   (int64_t)(seconds * (double)LMC_NS_PER_S), answer_wait, call);
+    lmc_cache_wait(cache_of(self), request->request_id, lmc_ns_of_seconds(seconds), answer_wait,
+                   call);
 }
 
 static void handle_free(void *self, lmc_call *call) {

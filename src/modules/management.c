@@ -8,6 +8,7 @@
 #include <lmcached/messages.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cache/cache.h"
 #include "module/context.h"
@@ -20,10 +21,9 @@ static lmc_status create_management(lmc_build *build, void **self, lmc_error *er
     *self = context;
     if (mp->worker_reap_timeout_seconds <= 0)
         return LMC_OK;
-    double second = (double)LMC_NS_PER_S;
     return lmc_liveness_start(context->liveness,
-                              (int64_t)(mp->worker_reap_timeout_seconds * second),
-                              (int64_t)(mp->worker_registration_grace_seconds * second), error);
+                              lmc_ns_of_seconds(mp->worker_reap_timeout_seconds),
+                              lmc_ns_of_seconds(mp->worker_registration_grace_seconds), error);
 }
 
 static void handle_noop(void *self, lmc_call *call) {

@@ -88,9 +88,8 @@ static PyObject *reap(PyObject *module, PyObject *arguments) {
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     if (target.liveness->reap_stale_instances != NULL)
-        target.liveness->reap_stale_instances(
-            target.self, (int64_t)(timeout * (double)LMC_NS_PER_S),
-            (int64_t)(grace * (double)LMC_NS_PER_S), found, &reaped);
+        target.liveness->reap_stale_instances(target.self, lmc_ns_of_seconds(timeout),
+                                              lmc_ns_of_seconds(grace), found, &reaped);
     lmc_py_callee_leave(target.callee);
     Py_END_ALLOW_THREADS;
     PyObject *list = PyList_New((Py_ssize_t)reaped.count);

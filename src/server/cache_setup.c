@@ -2,10 +2,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/state.h"
-
-static int64_t seconds(double value) { return (int64_t)(value * (double)LMC_NS_PER_S); }
 
 static void fill_l1(const lmc_server *server, const lmc_l1_manager_config *manager,
                     lmc_l1_config *l1) {
@@ -27,12 +26,13 @@ lmc_status lmc_server_create_cache(lmc_server *server, lmc_error *error) {
     const lmc_mp_config *mp = &server->config->mp;
     const lmc_l1_manager_config *manager = &server->config->storage_manager.l1_managers[0];
     lmc_cache_observer observer = lmc_server_observer(server);
-    lmc_cache_config config = {.chunk_size = (uint32_t)mp->chunk_size,
-                               .read_ttl_ns = manager->read_ttl_seconds * LMC_NS_PER_S,
-                               .write_ttl_ns = manager->write_ttl_seconds * LMC_NS_PER_S,
-                               .session_ttl_ns = seconds(mp->session_ttl_seconds),
-                               .session_lease_ns = seconds(mp->session_lease_seconds),
-                               .disconnect_lease_ns = seconds(mp->disconnect_lease_seconds)};
+    lmc_cache_config config = {
+        .chunk_size = (uint32_t)mp->chunk_size,
+        .read_ttl_ns = lmc_ns_of_seconds((double)manager->read_ttl_seconds),
+        .write_ttl_ns = lmc_ns_of_seconds((double)manager->write_ttl_seconds),
+        .session_ttl_ns = lmc_ns_of_seconds(mp->session_ttl_seconds),
+        .session_lease_ns = lmc_ns_of_seconds(mp->session_lease_seconds),
+        .disconnect_lease_ns = lmc_ns_of_seconds(mp->disconnect_lease_seconds)};
     fill_l1(server, manager, &config.l1);
     return lmc_cache_create(&config, &lmc_system_clock, &observer, &server->cache, error);
 }

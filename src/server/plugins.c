@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "module/status_writer.h"
@@ -27,7 +28,7 @@ static lmc_status launch(lmc_server *server, const char *config, lmc_error *erro
         .worker_id = 0,
         .config = config,
         .extra = mp->runtime_plugin_config.extra_config,
-        .grace_ns = (int64_t)(mp->runtime_plugin_stop_grace_seconds * 1e9)};
+        .grace_ns = lmc_ns_of_seconds(mp->runtime_plugin_stop_grace_seconds)};
     lmc_plugin_host *host = NULL;
     LMC_INFO("Runtime plugins get the configuration: mp_config, storage_manager_config, "
              "obs_config%s%s",

@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import time
 
-from house import run_cli
+from house import chunk_payload, end, run_cli
+from plugin_house import PluginFolder
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "config_default.json").read_text())
 SIZE = ["--l1-size-gb", "1", "--eviction-policy", "LRU"]
@@ -96,3 +98,29 @@ def test_one_l1_manager_is_a_configuration_too(server):
     config = one.get("/config").json
     assert config["storage_manager"]["l1_manager_configs"][0]["memory_config"]["size_in_bytes"] == 1 << 27
     assert one.l1()["memory_total_bytes"] == 1 << 27
+
+
+def test_times_beyond_all_measure_are_long_and_not_over_at_once(server, tmp_path):
+    folder = PluginFolder(tmp_path / "plugins")
+    folder.shell("slow.sh", "trap 'sleep 0.5; echo ended in order; exit 0' TERM\necho up\nsleep 1000 & wait\n")
+    most = str(2**63 - 1)
+    one = server(
+        "--l1-read-ttl-seconds", most, "--l1-write-ttl-seconds", most, "--session-lease-seconds", "1e300",
+        "--disconnect-lease-seconds", "1e300", "--worker-registration-grace-seconds", "1e300",
+        "--runtime-plugin-stop-grace-seconds", most, "--runtime-plugin-locations", str(folder),
+        shm=True,
+    )  # fmt: skip
+    one.wait_log(r"\[slow.sh\] up")
+    worker, tokens = one.worker(), list(range(1, 41))
+    assert worker.store(worker.key(tokens, "store"), [chunk_payload(n, worker.chunk_bytes) for n in range(10)])
+    assert worker.client.lookup_chunks(worker.key(tokens, "look").for_worker(None)) == 10
+    assert worker.client.prepare_store(worker.key(tokens[::-1], "write"), worker.instance_id).result(30).slots
+    time.sleep(1.5)  # whoever clears up what is over has been here
+    l1 = one.l1()
+    assert l1["read_locked_count"] == 10 and l1["staging_object_count"] == 10
+    assert worker.client.commit_store(worker.key(tokens[::-1], "write"), worker.instance_id).result(30) is True
+    worker.client.free_lookup_locks(worker.key(tokens, "look").for_worker(None)).result(30)
+    end(worker.client, "store", "look", "write")
+    worker.unregister()
+    one.judge()
+    assert "[slow.sh] ended in order" in one.log()
