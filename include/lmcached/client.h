@@ -44,10 +44,11 @@ LMC_CLIENT_API const char *lmc_client_error(void);
 LMC_CLIENT_API lmc_future *lmc_client_call(lmc_client *client, const char *operation,
                                            const void *request);
 /*
- * Waits at most timeout_s seconds. LMC_OK: *reply points to the operation's reply struct, valid
- * until the future is freed; for operations without a result it is zeroed. LMC_AGAIN: the
- * server said "still pending". LMC_TIMEOUT: no answer yet; the future may be waited for again.
- * LMC_MALFORMED: the answer does not decode. `reply` may be NULL.
+ * Waits at most timeout_s seconds (0: not at all; INFINITY: as long as it takes). LMC_OK:
+ * *reply points to the operation's reply struct, valid until the future is freed; for
+ * operations without a result it is zeroed. LMC_AGAIN: the server said "still pending".
+ * LMC_TIMEOUT: no answer yet; the future may be waited for again. LMC_MALFORMED: the answer
+ * does not decode. `reply` may be NULL.
  */
 LMC_CLIENT_API lmc_status lmc_future_wait(lmc_future *future, double timeout_s,
                                           const void **reply);

@@ -5,6 +5,7 @@
 /* cmocka needs the four above first */
 #include <cmocka.h>
 #include <lmcached/client.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ typedef struct fake_server {
     void *router;
     pthread_t thread;
     char url[64];
-    bool silent;      /* take requests, answer none */
-    _Atomic bool old; /* answer ping and clear without arguments only */
+    _Atomic bool silent; /* take requests, answer none */
+    _Atomic bool old;    /* answer ping and clear without arguments only */
     _Atomic bool stop;
     _Atomic int requests;
 } fake_server;
@@ -194,6 +195,28 @@ static void an_unanswered_call_times_out_and_may_be_freed(void **state) {
     stop_server(&server);
 }
 
+static void a_wait_may_have_no_end_or_no_length(void **state) {
+    (void)state;
+    fake_server server;
+    start_server(&server, "tcp://127.0.0.1:*", false);
+    lmc_client *client = lmc_client_open(server.url);
+    lmc_noop_request request = {0};
+    static const double endless[] = {INFINITY, 1e300}, none[] = {NAN, -INFINITY, -1, 0};
+    for (size_t i = 0; i < sizeof(endless) / sizeof(endless[0]); i++) {
+        lmc_future *future = lmc_client_call(client, "noop", &request);
+        assert_int_equal(lmc_future_wait(future, endless[i], NULL), LMC_OK);
+        lmc_future_free(future);
+    }
+    server.silent = true;
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        lmc_future *future = lmc_client_call(client, "noop", &request);
+        assert_int_equal(lmc_future_wait(future, none[i], NULL), LMC_TIMEOUT);
+        lmc_future_free(future);
+    }
+    lmc_client_close(client);
+    stop_server(&server);
+}
+
 static void closing_the_client_ends_open_futures(void **state) {
     (void)state;
     fake_server server;
@@ -358,6 +381,7 @@ int main(void) {
         cmocka_unit_test(a_server_that_is_away_gets_no_older_form),
         cmocka_unit_test(a_module_call_returns_the_payload),
         cmocka_unit_test(an_unanswered_call_times_out_and_may_be_freed),
+        cmocka_unit_test(a_wait_may_have_no_end_or_no_length),
         cmocka_unit_test(closing_the_client_ends_open_futures),
         cmocka_unit_test(requests_made_before_the_server_is_there_are_answered),
         cmocka_unit_test(an_unknown_operation_is_named),
