@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import Callable, Optional
 
+from . import checks
 from .client import Client
 from .errors import ClientClosed, LMCacheError, RequestTimeout
 
@@ -30,10 +31,12 @@ class Heartbeat:
         interval: float = 10.0,
         timeout: float = 10.0,
     ) -> None:
+        if register is not None and not callable(register):
+            raise TypeError(f"register must be callable, which a {type(register).__name__} is not")
         self.client = client
-        self.instance_id = instance_id
-        self.interval = interval
-        self.timeout = timeout
+        self.instance_id = checks.optional_integer("instance_id", instance_id)
+        self.interval = checks.seconds("interval", interval)
+        self.timeout = checks.seconds("timeout", timeout)
         self.registrations = 0  # how often it had to register again
         self._register = register
         self._healthy = threading.Event()
@@ -86,8 +89,9 @@ class Heartbeat:
         if self._register is not None:
             try:
                 self._register()
-            except LMCacheError as error:
-                log.warning("registration at %s failed: %s", self.client.url, error)
+            except Exception as error:  # whatever it is, the pings must go on
+                known = isinstance(error, LMCacheError)
+                log.warning("registration at %s failed: %s", self.client.url, error, exc_info=not known)
                 return False
             self.registrations += 1
         self._healthy.set()

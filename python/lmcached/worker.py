@@ -183,12 +183,19 @@ class Worker:
         self._check_key(key)
         if len(chunks) != self._chunk_count(key):
             raise ValueError(f"the range has {self._chunk_count(key)} chunks, not {len(chunks)}")
-        for chunk in chunks:
-            if memoryview(chunk).nbytes != self.chunk_bytes:
-                raise ValueError(f"a chunk has {self.chunk_bytes} bytes, not {memoryview(chunk).nbytes}")
+        views = [self._view_of(chunk) for chunk in chunks]
         with self._lock:
             self._check_registered()
-            return self._store(key, chunks) if chunks else True
+            return self._store(key, views) if views else True
+
+    def _view_of(self, chunk: Buffer) -> memoryview:
+        """Its bytes, before anything is reserved for them. Arrays must be contiguous."""
+        view = memoryview(chunk)
+        if not view.c_contiguous:
+            raise ValueError("a chunk must lie in one piece, row by row")
+        if view.nbytes != self.chunk_bytes:
+            raise ValueError(f"a chunk has {self.chunk_bytes} bytes, not {view.nbytes}")
+        return view.cast("B")
 
     def _store(self, key: CacheKey, chunks: Sequence[Buffer]) -> bool:
         prepared = self._prepare_store(key)

@@ -244,7 +244,7 @@ def test_a_failed_registration_is_tried_again(fake_server):
     def register():
         attempts.append(1)
         if len(attempts) < 3:
-            raise LMCacheError("not yet")
+            raise [LMCacheError, OSError][len(attempts) % 2]("not yet")
 
     answers = [False]
     server = fake_server(lambda name, args: packed(answers.pop() if answers else True))
@@ -252,6 +252,16 @@ def test_a_failed_registration_is_tried_again(fake_server):
         heartbeat = Heartbeat(client, 77, register)
         assert [heartbeat.beat() for _ in range(3)] == [False, False, True]
         assert heartbeat.healthy and heartbeat.registrations == 1
+
+
+@pytest.mark.parametrize("wrong", [("1", None), (1, "register"), (1.0, None)], ids=repr)
+def test_a_heartbeat_of_wrong_types_is_not_made(fake_server, wrong):
+    server = fake_server(lambda name, args: packed(True))
+    with Client(server.url) as client:
+        with pytest.raises(TypeError):
+            Heartbeat(client, *wrong)
+        with pytest.raises(TypeError):
+            Heartbeat(client, interval="10")
 
 
 def test_a_scheduler_only_watches(fake_server):

@@ -143,6 +143,8 @@ def test_chunks_that_do_not_fit_are_refused_before_anything_is_sent(fake_server,
         worker.store(worker.key(TOKENS, "r"), chunks_of(worker, 1))
     with pytest.raises(ValueError, match="a chunk has 256 bytes, not 3"):
         worker.store(worker.key(TOKENS, "r"), [b"abc", b"abc"])
+    with pytest.raises(ValueError, match="in one piece"):
+        worker.store(worker.key(TOKENS, "r"), [memoryview(bytes(512))[::2]] * 2)
     with pytest.raises(TypeError):
         worker.store(worker.key(TOKENS, "r"), ["text", None])
     assert len(server.fake.requests) == sent
