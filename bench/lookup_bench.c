@@ -70,7 +70,7 @@ static void store(bench *b, uint32_t *tokens) {
         LMC_OK)
         die(error.text);
     if (transfer.slot_count > 0 &&
-        lmc_cache_commit_store(b->cache, &key, INSTANCE, 1, NULL) != LMC_OK)
+        lmc_cache_commit_store(b->cache, &key, INSTANCE, 1, NULL, NULL) != LMC_OK)
         die("a store found no room");
     lmc_cache_end_session(b->cache, key.request_id);
     lmc_arena_reset(&b->arena);
@@ -142,7 +142,7 @@ static void look_up(bench *b, histogram *latencies) {
     histogram_add(latencies, (uint64_t)(now() - start));
     if (lmc_cache_query(b->cache, key.request_id, &chunks) != LMC_OK || chunks != CHUNKS)
         die("a lookup missed");
-    lmc_cache_free_locks(b->cache, &key, 1);
+    lmc_cache_free_locks(b->cache, &key, 1, NULL);
     lmc_cache_end_session(b->cache, key.request_id);
 }
 

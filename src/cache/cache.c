@@ -146,8 +146,9 @@ void lmc_cache_wait(lmc_cache *cache, lmc_slice request_id, int64_t timeout_ns,
 
 void lmc_cache_end_waits(lmc_cache *cache) { lmc_job_end_waits(&cache->sessions); }
 
-lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size) {
-    lmc_status status = lmc_key_check(key, NULL);
+lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
+                                lmc_error *error) {
+    lmc_status status = lmc_key_check(key, error);
     if (status != LMC_OK)
         return status;
     lmc_chunk_range range = lmc_key_lookup_range(key, cache->config.chunk_size);

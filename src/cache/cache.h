@@ -80,7 +80,8 @@ void lmc_cache_end_waits(lmc_cache *cache);
  * Gives back what the lookup of this session still holds in the key's range, its readers per
  * object (D38). Token ids may be only counted. LMC_INVALID: D1 causes; else LMC_OK.
  */
-lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size);
+lmc_status lmc_cache_free_locks(lmc_cache *cache, const lmc_cache_key *key, int64_t tp_size,
+                                lmc_error *error);
 void lmc_cache_end_session(lmc_cache *cache, lmc_slice request_id);
 size_t lmc_cache_active_jobs(lmc_cache *cache);
 size_t lmc_cache_active_sessions(lmc_cache *cache);
@@ -156,7 +157,8 @@ void lmc_cache_connection_closed(lmc_cache *cache, uint64_t connection);
 
 /* One object of a transfer, in the order the client sees: group-major, then chunk. */
 typedef struct lmc_slot {
-    lmc_object_ref object;
+    lmc_object_ref object; /* gone at any time once it is remembered: by TTL, by unregister */
+    uint64_t offset;       /* of its bytes, from the start of the pool */
     int64_t
         chunk_index; /* position in the group's range + full chunk counts of earlier groups */
     int64_t list_index; /* position among the chunks that are not masked, over all groups */
@@ -194,7 +196,8 @@ typedef struct lmc_stored {
  * chunks became readable.
  */
 lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key,
-                                  int64_t instance_id, uint64_t connection, size_t *chunks);
+                                  int64_t instance_id, uint64_t connection, size_t *chunks,
+                                  lmc_error *error);
 /*
  * For a store whose bytes come with the call: takes over what prepare_store remembered for the
  * key, reserves the rest of the range and returns the slots to fill, all chunks of the range

@@ -76,7 +76,7 @@ static void run_one_group(scenario *s) {
             continue;
         if (round == 0)
             lmc_cache_clear(f->cache, true);
-        (void)lmc_cache_commit_store(f->cache, &key, 8, 4, NULL);
+        (void)lmc_cache_commit_store(f->cache, &key, 8, 4, NULL, NULL);
     }
     uint8_t hashes[CHUNKS * LMC_HASH_SIZE];
     (void)lmc_cache_session_hashes(f->cache, key.request_id, 0, hashes, CHUNKS);
@@ -109,7 +109,7 @@ static void run(scenario *s) {
     lmc_cache_key write = worker_key(f, "w", 0, 0, CHUNKS);
     lmc_arena_reset(&f->arena);
     if (lmc_cache_prepare_store(f->cache, &write, 7, 3, &f->arena, &transfer, NULL) == LMC_OK)
-        (void)lmc_cache_commit_store(f->cache, &write, 7, 3, NULL);
+        (void)lmc_cache_commit_store(f->cache, &write, 7, 3, NULL, NULL);
     lmc_cache_key copy = worker_key(f, "c", 0, CHUNKS - 2, CHUNKS + 2);
     lmc_arena_reset(&f->arena);
     if (lmc_cache_begin_copy_in(f->cache, &copy, 7, 3, &f->arena, &transfer, NULL) == LMC_OK)
@@ -130,7 +130,7 @@ static void run(scenario *s) {
     (void)lmc_cache_prepare_retrieve(f->cache, &failing, 7, 3, true, &f->arena, &transfer,
                                      NULL);
     key.end = 2 * CHUNK;
-    (void)lmc_cache_free_locks(f->cache, &key, 1);
+    (void)lmc_cache_free_locks(f->cache, &key, 1, NULL);
     lmc_cache_lookup(f->cache, &key, 1, 2);
     lmc_cache_connection_closed(f->cache, 2);
     lmc_cache_end_session(f->cache, key.request_id);

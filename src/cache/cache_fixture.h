@@ -230,7 +230,8 @@ static UNUSED size_t store(cache_fixture *f, int64_t instance, lmc_cache_key key
         memset(lmc_l1_data(f->cache->l1, transfer.slots[i].object),
                (int)(transfer.slots[i].chunk_index + key.start / CHUNK), OBJECT_SIZE);
     if (count > 0)
-        assert_int_equal(lmc_cache_commit_store(f->cache, &key, instance, 0, NULL), LMC_OK);
+        assert_int_equal(lmc_cache_commit_store(f->cache, &key, instance, 0, NULL, NULL),
+                         LMC_OK);
     return count;
 }
 
@@ -261,7 +262,7 @@ static UNUSED lmc_status retrieve(cache_fixture *f, int64_t instance, lmc_cache_
 
 static UNUSED void free_locks(cache_fixture *f, lmc_cache_key key) {
     key.token_ids.ids = NULL; /* only counted */
-    assert_int_equal(lmc_cache_free_locks(f->cache, &key, 1), LMC_OK);
+    assert_int_equal(lmc_cache_free_locks(f->cache, &key, 1, NULL), LMC_OK);
 }
 
 static UNUSED void end_session(cache_fixture *f, const char *id) {

@@ -64,7 +64,7 @@ static void old_clients_get_readers_from_tp_size(void **state) {
     assert_int_equal(lmc_cache_query(f.cache, key.request_id, &chunks), LMC_OK);
     assert_int_equal(chunks, 2);
     assert_shares(&f, 1, 0, (const int[]){4, 4}, 2);
-    assert_int_equal(lmc_cache_free_locks(f.cache, &key, 4), LMC_OK);
+    assert_int_equal(lmc_cache_free_locks(f.cache, &key, 4, NULL), LMC_OK);
     assert_at_rest(&f);
     fixture_fini(&f);
 }

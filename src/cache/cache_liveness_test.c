@@ -82,7 +82,7 @@ static void unregister_discards_writes_and_releases_reads(void **state) {
     assert_at_rest(&f);
     assert_int_equal(report_of(&f).resident_count, 2); /* half-written ones are gone */
     lmc_cache_key key = worker_key(&f, "a", 0, 2, 4);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_NOT_FOUND);
     fixture_fini(&f);
 }
 
@@ -157,7 +157,7 @@ static void every_call_that_names_it_keeps_a_worker(void **state) {
     advance(&f, 119);
     prepare_store(&f, 1, key, &transfer);
     advance(&f, 119);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_OK);
     advance(&f, 119);
     assert_int_equal(prepare_retrieve(&f, 1, key, &transfer), LMC_OK);
     advance(&f, 119);
@@ -266,7 +266,7 @@ static void a_client_that_only_reconnected_keeps_all(void **state) {
     assert_int_equal(lmc_cache_query(f.cache, lmc_text("r"), &chunks), LMC_OK);
     advance(&f, 100);
     assert_shares(&f, 1, 0, (const int[]){1, 1}, 2);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &write, 1, 61, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &write, 1, 61, NULL, NULL), LMC_OK);
     free_locks(&f, scheduler_key(&f, "r", 2));
     assert_at_rest(&f);
     fixture_fini(&f);

@@ -14,6 +14,9 @@
 #define PROMPTS 3
 
 static uint32_t prompts[PROMPTS][CHUNKS * CHUNK];
+/* Time does not pass between a client's prepare and its reading or writing, or else what it has
+ * been lent could be over. */
+static pthread_rwlock_t time_passes = PTHREAD_RWLOCK_INITIALIZER;
 
 typedef struct worker {
     cache_fixture *f;
@@ -63,12 +66,26 @@ static void store_some(worker *w, int prompt, const char *id, uint64_t connectio
         lmc_cache_finish_copy_in(w->f->cache, &transfer, NULL, NULL);
         return;
     }
-    if (lmc_cache_prepare_store(w->f->cache, &key, w->number, connection, &w->arena, &transfer,
-                                NULL) != LMC_OK)
+    pthread_rwlock_rdlock(&time_passes);
+    lmc_status status = lmc_cache_prepare_store(w->f->cache, &key, w->number, connection,
+                                                &w->arena, &transfer, NULL);
+    if (status == LMC_OK)
+        fill(w, prompt, &transfer, first);
+    pthread_rwlock_unlock(&time_passes);
+    if (status != LMC_OK)
         return;
-    fill(w, prompt, &transfer, first);
     if (below(w, 10) > 0) /* some clients die in between */
-        (void)lmc_cache_commit_store(w->f->cache, &key, w->number, connection, NULL);
+        (void)lmc_cache_commit_store(w->f->cache, &key, w->number, connection, NULL, NULL);
+}
+
+static void check(worker *w, int prompt, const lmc_transfer *transfer, size_t first) {
+    for (size_t i = 0; i < transfer->slot_count; i++) {
+        const uint8_t *bytes = lmc_l1_data(w->f->cache->l1, transfer->slots[i].object);
+        uint8_t expected = pattern(prompt, first + (size_t)transfer->slots[i].chunk_index);
+        if (bytes[0] != expected || bytes[OBJECT_SIZE - 1] != expected)
+            abort();
+        w->reads++;
+    }
 }
 
 static void retrieve_some(worker *w, int prompt, const char *id, size_t end,
@@ -77,17 +94,14 @@ static void retrieve_some(worker *w, int prompt, const char *id, size_t end,
     lmc_transfer transfer;
     bool remember = below(w, 3) > 0;
     lmc_arena_reset(&w->arena);
-    if (lmc_cache_prepare_retrieve(w->f->cache, &key, w->number, connection, remember,
-                                   &w->arena, &transfer, NULL) != LMC_OK)
+    pthread_rwlock_rdlock(&time_passes);
+    lmc_status status = lmc_cache_prepare_retrieve(w->f->cache, &key, w->number, connection,
+                                                   remember, &w->arena, &transfer, NULL);
+    if (status == LMC_OK)
+        check(w, prompt, &transfer, (size_t)key.start / CHUNK);
+    pthread_rwlock_unlock(&time_passes);
+    if (status != LMC_OK)
         return;
-    for (size_t i = 0; i < transfer.slot_count; i++) {
-        const uint8_t *bytes = lmc_l1_data(w->f->cache->l1, transfer.slots[i].object);
-        uint8_t expected =
-            pattern(prompt, (size_t)key.start / CHUNK + (size_t)transfer.slots[i].chunk_index);
-        if (bytes[0] != expected || bytes[OBJECT_SIZE - 1] != expected)
-            abort();
-        w->reads++;
-    }
     lmc_cache_finish_copy_out(w->f->cache, &transfer);
     if (below(w, 10) > 0)
         lmc_cache_commit_retrieve(w->f->cache, &key, w->number, connection);
@@ -108,7 +122,7 @@ static void one_request(worker *w, int round) {
     store_some(w, prompt, id, connection);
     key.token_ids.ids = NULL;
     if (below(w, 2) == 0)
-        (void)lmc_cache_free_locks(w->f->cache, &key, 1);
+        (void)lmc_cache_free_locks(w->f->cache, &key, 1, NULL);
     if (below(w, 2) == 0)
         lmc_cache_end_session(w->f->cache, key.request_id);
     if (round % 100 == 99)
@@ -134,7 +148,9 @@ static void *run(void *arg) {
         if (below(w, 200) == 0)
             lmc_cache_clear(w->f->cache, below(w, 2) == 0);
         if (below(w, 10) == 0) {
+            pthread_rwlock_wrlock(&time_passes);
             atomic_fetch_add(&w->f->clock.now, below(w, 8) * S);
+            pthread_rwlock_unlock(&time_passes);
             lmc_cache_tick(w->f->cache);
             lmc_cache_reap(w->f->cache, LMC_TRANSFER_ENGINE_DRIVEN, 120 * S, 300 * S, NULL,
                            NULL);

@@ -26,9 +26,9 @@ static void a_store_reserves_only_what_is_missing(void **state) {
     lmc_transfer second;
     assert_int_equal(prepare_store(&f, 1, worker_key(&f, "b", 0, 0, 5), &second), 0);
     size_t chunks = 99;
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, &chunks), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, &chunks, NULL), LMC_OK);
     assert_int_equal(chunks, 3); /* two were there */
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, &chunks), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, &chunks, NULL), LMC_NOT_FOUND);
     assert_int_equal(chunks, 0);
     assert_int_equal(report_of(&f).resident_count, 5);
     assert_at_rest(&f);
@@ -80,7 +80,8 @@ static void unacceptable_keys_are_refused_as_listed(void **state) {
             LMC_INVALID);
         assert_int_equal(prepare_retrieve(&f, 1, bad[i], &transfer), LMC_INVALID);
         assert_int_equal(begin_copy_in(&f, 1, bad[i], &transfer), LMC_INVALID);
-        assert_int_equal(lmc_cache_commit_store(f.cache, &bad[i], 1, 0, NULL), LMC_INVALID);
+        assert_int_equal(lmc_cache_commit_store(f.cache, &bad[i], 1, 0, NULL, NULL),
+                         LMC_INVALID);
     }
     assert_int_equal(lmc_cache_active_sessions(f.cache), 0);
     lmc_transfer transfer;
@@ -111,7 +112,7 @@ static void masked_chunks_are_left_out_but_counted(void **state) {
         assert_int_equal(transfer.slots[i].chunk_index, chunks[i]);
         assert_int_equal(transfer.slots[i].list_index, i);
     }
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_OK);
     assert_int_equal(prepare_retrieve(&f, 1, key, &transfer), LMC_OK);
     assert_int_equal(transfer.slot_count, 4);
     lmc_cache_commit_retrieve(f.cache, &key, 1, 0);
@@ -165,7 +166,7 @@ static void memory_for_some_groups_of_a_chunk_is_not_kept(void **state) {
         assert_int_equal(transfer.slots[i].chunk_index % 10, i % (count / 2));
     }
     assert_true(f.no_memory > 0);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_OK);
     assert_at_rest(&f);
     fixture_fini(&f);
 }
@@ -200,25 +201,25 @@ static void a_commit_needs_equal_fields(void **state) {
     assert_int_equal(prepare_store(&f, 1, key, &transfer), 2);
     lmc_cache_key other = key;
     other.token_ids.count--;
-    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL, NULL), LMC_NOT_FOUND);
     uint32_t changed[2 * CHUNK + 1];
     memcpy(changed, f.tokens, sizeof(changed));
     changed[2 * CHUNK]++;
     other = key;
     other.token_ids.ids = changed;
-    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL, NULL), LMC_NOT_FOUND);
     other = key;
     other.cache_salt = lmc_text("x");
-    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL, NULL), LMC_NOT_FOUND);
     other = key;
     other.end--;
-    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL), LMC_NOT_FOUND);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 2, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 2, 0, NULL, NULL), LMC_NOT_FOUND);
     other = key;
     other.num_kv_readers = 9;
     other.request_id = lmc_text("b");
     other.token_ids.ids = NULL; /* counted only */
-    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &other, 1, 0, NULL, NULL), LMC_OK);
     assert_int_equal(report_of(&f).resident_count, 2);
     fixture_fini(&f);
 }
@@ -236,7 +237,7 @@ static void repeated_prepares_are_committed_together(void **state) {
     assert_int_equal(prepare_store(&f, 1, key, &transfer), 1);
     key.null_chunk_mask = (lmc_bool_lists){0};
     assert_int_equal(prepare_store(&f, 1, key, &transfer), 2);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_OK);
     assert_int_equal(report_of(&f).resident_count, 3);
     assert_at_rest(&f);
     fixture_fini(&f);
@@ -254,7 +255,7 @@ static void a_reservation_ends_with_the_write_ttl(void **state) {
     assert_int_equal(report_of(&f).staging_count, 3);
     advance(&f, 1);
     assert_at_rest(&f);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_NOT_FOUND);
     assert_int_equal(report_of(&f).resident_count, 0);
     fixture_fini(&f);
 }
@@ -293,7 +294,7 @@ static void a_forced_clear_hides_everything_and_keeps_bytes_in_use(void **state)
     assert_int_equal(lookup(&f, scheduler_key(&f, "b", 4)), 0);
     assert_int_equal(((const uint8_t *)lmc_l1_data(f.cache->l1, ref))[0], 1);
     assert_true(report_of(&f).used_bytes > 0);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &write, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &write, 1, 0, NULL, NULL), LMC_OK);
     assert_int_equal(report_of(&f).resident_count, 0); /* its data was dropped */
     lmc_cache_commit_retrieve(f.cache, &read, 1, 0);
     assert_at_rest(&f);
@@ -315,7 +316,7 @@ static void a_gentle_clear_keeps_what_is_locked(void **state) {
     lmc_cache_clear(f.cache, false);
     assert_int_equal(report_of(&f).resident_count, 2);
     assert_shares(&f, 1, 0, (const int[]){1, 1, -1, -1}, 4);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &write, 1, 0, NULL), LMC_OK);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &write, 1, 0, NULL, NULL), LMC_OK);
     assert_int_equal(report_of(&f).resident_count, 3);
     fixture_fini(&f);
 }
@@ -342,7 +343,7 @@ static void a_copy_in_takes_over_what_was_prepared(void **state) {
     assert_int_equal(stored.chunks, 2);
     assert_at_rest(&f);
     assert_shares(&f, 1, 0, (const int[]){0, 0, -1, 0}, 4);
-    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL), LMC_NOT_FOUND);
+    assert_int_equal(lmc_cache_commit_store(f.cache, &key, 1, 0, NULL, NULL), LMC_NOT_FOUND);
     /* From now on it is answered in pickle form. */
     assert_int_equal(prepare_store(&f, 1, key, &transfer), 0);
     assert_true(transfer.by_copy);

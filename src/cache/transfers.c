@@ -130,6 +130,12 @@ static lmc_l1_key key_at(const transfer *t, uint32_t group, size_t chunk) {
                              t->key->world_size, t->range.first_rank, group);
 }
 
+/* An object of another size was stored under another layout: as good as not there. */
+static bool is_usable(const transfer *t, lmc_object_ref ref, uint32_t group) {
+    return ref != LMC_NO_OBJECT &&
+           lmc_l1_size(t->cache->l1, ref) == t->view.layout->groups[group].size;
+}
+
 /* Writes what the grid has as slots, refs and places: group-major, then chunk. */
 static lmc_status list_slots(transfer *t, lmc_transfer *out) {
     size_t groups = t->view.layout->group_count, present = 0;
@@ -145,6 +151,7 @@ static lmc_status list_slots(transfer *t, lmc_transfer *out) {
             if (ref != LMC_NO_OBJECT) {
                 out->slots[t->count] = (lmc_slot){
                     .object = ref,
+                    .offset = lmc_l1_offset(t->cache->l1, ref),
                     .chunk_index = (int64_t)(g * t->chunks + c),
                     .list_index = list_index,
                     .group = g,
@@ -306,9 +313,10 @@ static lmc_pending *take(lmc_cache *cache, const lmc_cache_key *key, int64_t ins
 }
 
 static lmc_status commit(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
-                         uint64_t connection, lmc_pending_kind kind, size_t *chunks) {
+                         uint64_t connection, lmc_pending_kind kind, size_t *chunks,
+                         lmc_error *error) {
     lmc_chunk_range range;
-    lmc_status status = lmc_key_transfer_range(key, cache->config.chunk_size, &range, NULL);
+    lmc_status status = lmc_key_transfer_range(key, cache->config.chunk_size, &range, error);
     if (status != LMC_OK)
         return status;
     lmc_pending *taken = take(cache, key, instance_id, connection, kind);
@@ -325,10 +333,11 @@ static lmc_status commit(lmc_cache *cache, const lmc_cache_key *key, int64_t ins
 }
 
 lmc_status lmc_cache_commit_store(lmc_cache *cache, const lmc_cache_key *key,
-                                  int64_t instance_id, uint64_t connection, size_t *chunks) {
+                                  int64_t instance_id, uint64_t connection, size_t *chunks,
+                                  lmc_error *error) {
     if (chunks != NULL)
         *chunks = 0;
-    return commit(cache, key, instance_id, connection, LMC_PENDING_STORE, chunks);
+    return commit(cache, key, instance_id, connection, LMC_PENDING_STORE, chunks, error);
 }
 
 /* What prepare_store remembered goes into the grid; what does not belong there is discarded. */
@@ -340,6 +349,7 @@ static void take_over(transfer *t, lmc_pending *taken) {
             lmc_place place = taken->places[i];
             size_t cell = place.group * t->chunks + place.chunk;
             bool fits = place.group < t->view.layout->group_count && place.chunk < t->chunks &&
+                        is_usable(t, taken->refs[i], place.group) &&
                         t->grid[cell] == LMC_NO_OBJECT &&
                         !lmc_key_is_masked(t->key, place.group, place.chunk);
             if (fits)
@@ -412,12 +422,6 @@ static bool is_needed(const transfer *t, uint32_t group, size_t chunk) {
         return false;
     return layout->window < 1 || (uint64_t)layout->window >= t->chunks ||
            chunk >= t->chunks - (size_t)layout->window;
-}
-
-/* An object of another size was stored under another layout: as good as not there. */
-static bool is_usable(const transfer *t, lmc_object_ref ref, uint32_t group) {
-    return ref != LMC_NO_OBJECT &&
-           lmc_l1_size(t->cache->l1, ref) == t->view.layout->groups[group].size;
 }
 
 /* Needed objects that are asked for together. */
@@ -511,7 +515,7 @@ void lmc_cache_finish_copy_out(lmc_cache *cache, const lmc_transfer *of) {
 
 void lmc_cache_commit_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id,
                                uint64_t connection) {
-    (void)commit(cache, key, instance_id, connection, LMC_PENDING_RETRIEVE, NULL);
+    (void)commit(cache, key, instance_id, connection, LMC_PENDING_RETRIEVE, NULL, NULL);
 }
 
 void lmc_cache_fail_retrieve(lmc_cache *cache, const lmc_cache_key *key, int64_t instance_id) {

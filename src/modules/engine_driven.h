@@ -50,7 +50,6 @@ uint64_t lmc_engine_transfer_bytes(const lmc_transfer *transfer);
  * the call, and where each chunk belongs. Empty: out of memory.
  */
 enum { LMC_CONTEXT_SLOTS = 1, LMC_CONTEXT_INDICES = 2 };
-lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, unsigned parts,
-                           lmc_arena *arena);
+lmc_slice lmc_slot_context(const lmc_transfer *transfer, unsigned parts, lmc_arena *arena);
 
 #endif

@@ -66,20 +66,17 @@ static lmc_status answer_tensors(const lmc_engine_driven *module, lmc_call *call
     if (status == LMC_OK)
         status = lmc_tensors_write(&lists, arena, &reply->data);
     if (status == LMC_OK)
-        reply->context =
-            lmc_slot_context(module->cache, &held->transfer, places_of(&held->transfer), arena);
+        reply->context = lmc_slot_context(&held->transfer, places_of(&held->transfer), arena);
     if (status == LMC_OK && held->transfer.slot_count > 0)
         held->copy_began_ns = lmc_now(module->context->clock);
     return status;
 }
 
 /* The chunks stay in the pool, held until commit_retrieve. */
-static lmc_status answer_slots(const lmc_engine_driven *module, lmc_call *call,
-                               const held_objects *held) {
+static lmc_status answer_slots(lmc_call *call, const held_objects *held) {
     lmc_prepare_retrieve_reply *reply = lmc_call_reply(call);
-    reply->context =
-        lmc_slot_context(module->cache, &held->transfer,
-                         LMC_CONTEXT_SLOTS | places_of(&held->transfer), lmc_call_arena(call));
+    reply->context = lmc_slot_context(
+        &held->transfer, LMC_CONTEXT_SLOTS | places_of(&held->transfer), lmc_call_arena(call));
     return reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
 }
 
@@ -128,8 +125,8 @@ void lmc_engine_prepare_retrieve(void *self, lmc_call *call) {
         lmc_fail(call, status, error.text);
         return;
     }
-    status = held->transfer.by_copy ? answer_tensors(module, call, held)
-                                    : answer_slots(module, call, held);
+    status =
+        held->transfer.by_copy ? answer_tensors(module, call, held) : answer_slots(call, held);
     reply->success = status == LMC_OK;
     if (status == LMC_OK) {
         lmc_metrics_chunks_loaded(module->context->metrics, request->key.worker_id,

@@ -55,9 +55,8 @@ void lmc_engine_prepare_store(void *self, lmc_call *call) {
     lmc_tell_transfer(module->context, "mp.store.start", &request->key, request->instance_id);
     lmc_tell_tokens(module->context, &request->key);
     if (!transfer.by_copy) {
-        reply->context =
-            lmc_slot_context(module->cache, &transfer, LMC_CONTEXT_SLOTS | LMC_CONTEXT_INDICES,
-                             lmc_call_arena(call));
+        reply->context = lmc_slot_context(&transfer, LMC_CONTEXT_SLOTS | LMC_CONTEXT_INDICES,
+                                          lmc_call_arena(call));
         status = reply->context.data != NULL ? LMC_OK : LMC_NO_MEMORY;
     }
     lmc_complete(call, status);
@@ -138,10 +137,11 @@ static lmc_status store_tensors(const lmc_engine_driven *module, lmc_call *call,
 }
 
 static lmc_status commit_pool(const lmc_engine_driven *module, lmc_call *call, bool *success,
-                              size_t *chunks) {
+                              size_t *chunks, lmc_error *error) {
     const lmc_commit_store_request *request = lmc_call_request(call);
-    lmc_status status = lmc_cache_commit_store(
-        module->cache, &request->key, request->instance_id, lmc_call_connection(call), chunks);
+    lmc_status status =
+        lmc_cache_commit_store(module->cache, &request->key, request->instance_id,
+                               lmc_call_connection(call), chunks, error);
     *success = status == LMC_OK;
     if (status != LMC_NOT_FOUND)
         return status;
@@ -161,7 +161,7 @@ void lmc_engine_commit_store(void *self, lmc_call *call) {
     lmc_error error = LMC_ERROR_INIT;
     lmc_status status = request->data.size > 0
                             ? store_tensors(module, call, &stored, &chunks, &error)
-                            : commit_pool(module, call, &stored, &chunks);
+                            : commit_pool(module, call, &stored, &chunks, &error);
     lmc_metrics_transfer_finished(module->context->metrics, LMC_TRANSFER_STORE, "cpu");
     reply->success = stored;
     log_stored(module, chunks, began);

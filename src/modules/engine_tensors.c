@@ -31,6 +31,16 @@ static lmc_object_tensors tensors_of(const lmc_transfer *transfer, const lmc_slo
     return (lmc_object_tensors){&transfer->groups[slot->group], 1};
 }
 
+/* The instance may have been registered anew, with other tensors, since its objects were made.
+ */
+static bool fit_in(const lmc_object_tensors *tensors, const lmc_transfer *transfer,
+                   const lmc_slot *slot) {
+    uint64_t size = 0;
+    for (size_t i = 0; i < tensors->count; i++)
+        size += tensors->items[i].size;
+    return size <= transfer->groups[slot->group].size;
+}
+
 static bool copy_element(const lmc_tensor_list *element, const lmc_object_tensors *expected,
                          unsigned char *out) {
     if (element->count != expected->count)
@@ -55,7 +65,7 @@ size_t lmc_tensors_copy_in(lmc_l1 *l1, const lmc_transfer *transfer,
         const lmc_slot *slot = &transfer->slots[i];
         lmc_object_tensors expected = tensors_of(transfer, slot, tensors);
         size_t at = (size_t)slot->list_index;
-        filled[i] = right_form && at < lists->count &&
+        filled[i] = right_form && at < lists->count && fit_in(&expected, transfer, slot) &&
                     copy_element(&lists->items[at], &expected, lmc_l1_data(l1, slot->object));
         count += filled[i];
     }
@@ -87,6 +97,8 @@ lmc_status lmc_tensors_of_slots(lmc_l1 *l1, const lmc_transfer *transfer,
     for (size_t i = 0; i < transfer->slot_count; i++) {
         const lmc_slot *slot = &transfer->slots[i];
         lmc_object_tensors parts = tensors_of(transfer, slot, tensors);
+        if (!fit_in(&parts, transfer, slot))
+            return LMC_FAILED;
         fill_element(&parts, lmc_l1_data(l1, slot->object), &all[i * each]);
         elements[i] = (lmc_tensor_list){&all[i * each], each};
     }

@@ -65,8 +65,13 @@ static void handle_wait(void *self, lmc_call *call) {
 
 static void handle_free(void *self, lmc_call *call) {
     const lmc_free_lookup_locks_request *request = lmc_call_request(call);
-    lmc_status status = lmc_cache_free_locks(cache_of(self), &request->key, request->tp_size);
-    lmc_complete(call, status == LMC_NOT_FOUND ? LMC_OK : status); /* nothing to give back */
+    lmc_error error = LMC_ERROR_INIT;
+    lmc_status status =
+        lmc_cache_free_locks(cache_of(self), &request->key, request->tp_size, &error);
+    if (status == LMC_OK || status == LMC_NOT_FOUND) /* nothing to give back */
+        lmc_complete(call, LMC_OK);
+    else
+        lmc_fail(call, status, error.text);
 }
 
 static void handle_end_session(void *self, lmc_call *call) {

@@ -2,12 +2,12 @@
 
 #include "rpc/msgpack.h"
 
-static void write_slot(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer *transfer,
+static void write_slot(lmc_mp_writer *writer, const lmc_transfer *transfer,
                        const lmc_slot *slot) {
     const lmc_chunk_layout *layout = &transfer->groups[slot->group];
     lmc_mp_write_map(writer, 4);
     lmc_mp_write_name(writer, "offset");
-    lmc_mp_write_int(writer, (int64_t)lmc_l1_offset(l1, slot->object));
+    lmc_mp_write_int(writer, (int64_t)slot->offset);
     lmc_mp_write_name(writer, "length");
     lmc_mp_write_int(writer, (int64_t)layout->size);
     lmc_mp_write_name(writer, "shape");
@@ -18,14 +18,13 @@ static void write_slot(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer *tr
     lmc_mp_write_name(writer, layout->dtype);
 }
 
-static void write_context(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer *transfer,
-                          unsigned parts) {
+static void write_context(lmc_mp_writer *writer, const lmc_transfer *transfer, unsigned parts) {
     size_t slots = (parts & LMC_CONTEXT_SLOTS) != 0 ? transfer->slot_count : 0;
     lmc_mp_write_map(writer, (parts & LMC_CONTEXT_INDICES) != 0 ? 2 : 1);
     lmc_mp_write_name(writer, "slots");
     lmc_mp_write_array(writer, slots);
     for (size_t i = 0; i < slots; i++)
-        write_slot(writer, l1, transfer, &transfer->slots[i]);
+        write_slot(writer, transfer, &transfer->slots[i]);
     if ((parts & LMC_CONTEXT_INDICES) == 0)
         return;
     lmc_mp_write_name(writer, "chunk_indices");
@@ -34,16 +33,14 @@ static void write_context(lmc_mp_writer *writer, lmc_l1 *l1, const lmc_transfer 
         lmc_mp_write_int(writer, transfer->slots[i].chunk_index);
 }
 
-lmc_slice lmc_slot_context(lmc_cache *cache, const lmc_transfer *transfer, unsigned parts,
-                           lmc_arena *arena) {
-    lmc_l1 *l1 = lmc_cache_l1(cache);
+lmc_slice lmc_slot_context(const lmc_transfer *transfer, unsigned parts, lmc_arena *arena) {
     lmc_mp_writer writer = {0};
-    write_context(&writer, l1, transfer, parts);
+    write_context(&writer, transfer, parts);
     size_t size = writer.size;
     uint8_t *bytes = lmc_arena_alloc(arena, size);
     if (bytes == NULL)
         return (lmc_slice){0};
     writer = (lmc_mp_writer){.out = bytes};
-    write_context(&writer, l1, transfer, parts);
+    write_context(&writer, transfer, parts);
     return (lmc_slice){bytes, size};
 }

@@ -228,3 +228,22 @@ def test_the_server_survives_http_on_its_port(server, raw):
         while stranger.recv(4096):
             pass  # until the server closes it
     assert raw(one).call(24) == "OK"
+
+
+# ---- reasons ----
+
+
+@pytest.mark.parametrize(
+    "operation, arguments",
+    [(16, [INSTANCE]), (17, [INSTANCE, b""]), (17, [INSTANCE, b"x"]), (18, [INSTANCE]), (12, [1])],
+    ids=["prepare_store", "commit_store", "commit_store with bytes", "prepare_retrieve", "free_lookup_locks"],
+)
+def test_a_key_that_is_refused_is_logged_with_what_is_wrong(server, raw, operation, arguments):
+    one = server(shm=True)
+    one.allow(".")
+    client = raw(one)
+    assert client.call(14, REGISTRATION)["error"] is None
+    salt = {"cache_salt": "a/b"} if operation == 12 else {"end": 99}
+    client.exchange(uid(), msgpack.packb(operation), msgpack.packb(key_map(**salt)), *map(msgpack.packb, arguments))
+    one.wait_log(r"Error handling operation \w+: invalid: (end \(99\) exceeds|cache_salt must not contain)")
+    client.call(15, INSTANCE)
