@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from house import BINARY, RawClient, Server, segments, shm_name  # noqa: E402
-from modules import flags, spec  # noqa: E402
+from modules import Trace, failed_start, flags, spec  # noqa: E402
 from python_packages import Packages  # noqa: E402
 
 BASE_FLAGS = [
@@ -93,5 +93,23 @@ def host(server, packages):
     def start(*modules, more=(), environment=None, **options):
         specs = [m if isinstance(m, dict) else spec(m) for m in modules]
         return server(*more, *flags(*specs), environment=packages.environment(**environment or {}), **options)
+
+    return start
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """What native probes say has happened."""
+    return Trace(tmp_path)
+
+
+@pytest.fixture
+def refused(tmp_path, packages, monkeypatch):
+    """The log of a server that must not start with these modules in Python."""
+
+    def start(*modules, more=(), environment=None):
+        for name, value in packages.environment(**environment or {}).items():
+            monkeypatch.setenv(name, value)
+        return failed_start(tmp_path, *(m if isinstance(m, dict) else spec(m) for m in modules), more=more)
 
     return start

@@ -68,6 +68,11 @@ def flags(*specs):
     return [word for s in specs for word in ("--server-module", json.dumps(s))]
 
 
+def composed(server):
+    """How many modules the log says were composed, and which; None: it says nothing."""
+    return re.search(r"Composed (\d+) server modules: (.*) \(composition", server.log())
+
+
 class Trace:
     """What the probes say has happened, oldest first."""
 

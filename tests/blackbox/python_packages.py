@@ -18,6 +18,24 @@ needs_host = pytest.mark.skipif(
 
 TRACEBACK = r"\(python:0:lmcache\."  # lines of one, for Server.allow()
 
+# Members of modules: methods that answer and fail; a whole liveness target.
+FAKE = """
+@server_module_handler("fake.echo")
+def echo(self, payload: bytes) -> bytes:
+    return b"echo:" + payload
+@server_module_handler("fake.fail")
+def fail(self, payload: bytes) -> bytes:
+    raise RuntimeError("boom")
+"""
+FOUR = """
+def touch_instance(self, instance_id): trace("touch", instance_id)
+def reap_stale_instances(self, reap_timeout_s, registration_grace_s):
+    trace("reap", reap_timeout_s, registration_grace_s)
+    return [77]
+def tracked_instance_count(self): return 3
+"""
+DROP = 'def drop_instance_state(self, instance_id): trace("drop", instance_id)\n'
+
 # What every module has; a test adds what it is about. `trace(...)` writes a line that the test reads.
 HEAD = '''
 import os, sys, threading, time
