@@ -17,9 +17,21 @@
 static int pipe_fds[2] = {-1, -1};
 static volatile sig_atomic_t received; /* the first signal, 0: none yet */
 static char file_path[PATH_MAX_BYTES];
+static pid_t owner; /* a child that a module forks has the handlers, too */
+
+/* The child ends as one without handlers does, and what it shares with the server stays. */
+static void end_child(int number) {
+    signal(number, SIG_DFL);
+    raise(number); /* delivered when the handler returns */
+}
 
 static void on_stop_signal(int number) {
     int saved = errno;
+    if (getpid() != owner) {
+        end_child(number);
+        errno = saved;
+        return;
+    }
     if (received != 0) {
         if (file_path[0] != '\0')
             unlink(file_path);
@@ -44,6 +56,7 @@ static bool set_handler(int number, void (*handler)(int)) {
 
 lmc_status lmc_stop_signals_install(lmc_error *error) {
     received = 0;
+    owner = getpid();
     file_path[0] = '\0';
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
         return lmc_error_set_errno(error, LMC_FAILED, errno, "no pipe for stop signals");

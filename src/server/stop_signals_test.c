@@ -93,12 +93,41 @@ static void a_reader_that_has_gone_does_not_end_the_process(void **state) {
     assert_int_equal(run_child(write_to_nobody), 0);
 }
 
+static void raise_in_a_child(void) {
+    lmc_stop_signals_install(NULL);
+    lmc_stop_signals_set_file(path);
+    pid_t pid = fork();
+    if (pid == 0) {
+        raise(SIGTERM);
+        raise(SIGTERM);
+        _exit(96);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        _exit(98);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM)
+        _exit(97);
+    _exit(lmc_stop_signals_pending() || access(path, F_OK) != 0 ? 95 : 0);
+}
+
+/* As a pool of processes does with those that a module forked. */
+static void a_signal_to_a_forked_child_ends_the_child_only(void **state) {
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/lmc-stop-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(run_child(raise_in_a_child), 0);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_signal_is_waited_for),
         cmocka_unit_test(a_second_signal_ends_the_process_at_once),
         cmocka_unit_test(and_takes_its_file_with_it),
         cmocka_unit_test(removed_handlers_leave_the_default_action),
+        cmocka_unit_test(a_signal_to_a_forked_child_ends_the_child_only),
         cmocka_unit_test(a_reader_that_has_gone_does_not_end_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
