@@ -14,7 +14,10 @@
 
 #define POOL_THREADS 2
 #define POOL_QUEUE 128
-#define HEAD_MEMORY (32u << 10) /* per connection: request line, headers, and its buffers */
+#define BODIES_MAX ((size_t)32 << 20)      /* of all requests whose body is kept */
+#define SMALL_BODY ((size_t)4 << 10)       /* controls: always taken */
+#define REPLIES_MAX ((size_t)128 << 20)    /* of all replies that were not read yet */
+#define SMALL_REPLY ((size_t)64 << 10)     /* most /metrics and /status: always sent */
 #define MODULE_LIMIT_NS (2 * LMC_NS_PER_S) /* for routes of modules to return at the stop */
 #define LAST_REPLIES_MS 500                /* stop waits this long for replies to leave */
 
@@ -66,6 +69,8 @@ lmc_status lmc_http_create(const lmc_http_config *config, const lmc_http_provide
     http->provider = *provider;
     http->port = config->port;
     http->listen_fd = -1;
+    http->bodies = (lmc_http_budget){.limit = BODIES_MAX, .small = SMALL_BODY};
+    http->replies = (lmc_http_budget){.limit = REPLIES_MAX, .small = SMALL_REPLY};
     fill_defaults(&http->config);
     lmc_status status = LMC_OK;
     http->quotas = lmc_http_quotas_create();
@@ -111,8 +116,8 @@ static struct MHD_Daemon *start_daemon(lmc_http *http) {
         lmc_http_on_target, http, MHD_OPTION_NOTIFY_CONNECTION, lmc_http_on_connection, http,
         MHD_OPTION_NOTIFY_COMPLETED, lmc_http_on_completed, http, MHD_OPTION_CONNECTION_LIMIT,
         http->config.connection_limit, MHD_OPTION_CONNECTION_TIMEOUT,
-        http->config.idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MEMORY,
-        MHD_OPTION_END);
+        http->config.idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)LMC_HTTP_HEAD_MEMORY, MHD_OPTION_END);
 }
 
 lmc_status lmc_http_start(lmc_http *http, lmc_error *error) {

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "http/daemon.h"
 #include "http/route.h"
@@ -17,6 +18,9 @@
 #define DROPPED_MAX (8u << 20)
 
 static const char internal_error[] = "{\"detail\":\"Internal Server Error\"}";
+
+/* So much that peers made us keep goes back to the system once nothing is kept any more. */
+#define TRIM_AFTER ((size_t)32 << 20)
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -39,11 +43,19 @@ typedef struct peer {
 
 /* ---- a request's life ---- */
 
+static void drop_body(lmc_http_request *request) {
+    lmc_http *http = request->http;
+    lmc_buffer_fini(&request->body);
+    http->released += lmc_http_budget_release(&http->bodies, &request->body_share);
+}
+
 static void destroy_request(lmc_http_request *request) {
     if (request == NULL)
         return;
+    lmc_http *http = request->http;
+    drop_body(request);
+    http->released += lmc_http_budget_release(&http->replies, &request->reply_share);
     lmc_http_target_fini(&request->target);
-    lmc_buffer_fini(&request->body);
     lmc_buffer_fini(&request->reply);
     free(request->line_target);
     free(request);
@@ -83,13 +95,22 @@ static peer *peer_of(struct MHD_Connection *connection) {
     return info != NULL ? info->socket_context : NULL;
 }
 
+static void tidy(lmc_http *http) {
+    if (http->released < TRIM_AFTER || http->bodies.held + http->replies.held > 0)
+        return;
+    lmc_heap_trim();
+    http->released = 0;
+}
+
 void lmc_http_on_connection(void *http, struct MHD_Connection *connection, void **context,
                             enum MHD_ConnectionNotificationCode what) {
-    (void)http, (void)connection;
+    (void)connection;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        tidy(http); /* what those before it left behind */
         *context = calloc(1, sizeof(peer));
         return;
     }
+    ((lmc_http *)http)->released += LMC_HTTP_HEAD_MEMORY;
     peer *ended = *context;
     *context = NULL;
     if (ended != NULL)
@@ -176,6 +197,19 @@ static void log_access(const lmc_http_request *request, const char *method,
 
 /* ---- replies ---- */
 
+static void refuse_busy(lmc_http_request *request) {
+    lmc_http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE, "detail", "%s",
+                  atomic_load(&request->http->stopping) ? "server is stopping"
+                                                        : "server is busy");
+}
+
+/* The bytes stay until the peer has read them; peers that do not read have only so much. */
+static void weigh_reply(lmc_http_request *request) {
+    if (!lmc_http_budget_take(&request->http->replies, &request->reply_share,
+                              request->reply.capacity))
+        refuse_busy(request);
+}
+
 static struct MHD_Response *make_response(lmc_http_request *request) {
     size_t size = request->reply.size;
     char *data = request->reply.failed ? NULL : lmc_buffer_take(&request->reply);
@@ -195,6 +229,8 @@ static struct MHD_Response *make_response(lmc_http_request *request) {
 
 static enum MHD_Result send_reply(lmc_http_request *request, const char *method,
                                   const char *version) {
+    drop_body(request);
+    weigh_reply(request);
     struct MHD_Response *response = make_response(request);
     if (response == NULL)
         return MHD_NO;
@@ -220,12 +256,6 @@ static void run_handler(lmc_http_request *request) {
         lmc_http_fail_internal(request);
 }
 
-static void refuse_busy(lmc_http_request *request) {
-    lmc_http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE, "detail", "%s",
-                  atomic_load(&request->http->stopping) ? "server is stopping"
-                                                        : "server is busy");
-}
-
 /* Hands the request back to the event thread; nothing here may touch it afterwards. */
 static void hand_back(lmc_http_request *request) {
     request->state = LMC_HTTP_ANSWERED;
@@ -242,14 +272,21 @@ void lmc_http_refuse_on_pool(lmc_http_request *request) {
     hand_back(request);
 }
 
+static bool body_is_refused(lmc_http_request *request) {
+    size_t limit = request->http->config.body_limit;
+    if (request->body_seen > limit)
+        lmc_http_fail(request, MHD_HTTP_CONTENT_TOO_LARGE, "detail",
+                      "request body larger than %zu bytes", limit);
+    else if (request->crowded_out)
+        refuse_busy(request);
+    return request->body_seen > limit || request->crowded_out;
+}
+
 static bool answer_without_handler(lmc_http_request *request, const char *method) {
     const lmc_http_config *config = &request->http->config;
     unsigned methods = 0;
-    if (request->body_seen > config->body_limit) {
-        lmc_http_fail(request, MHD_HTTP_CONTENT_TOO_LARGE, "detail",
-                      "request body larger than %zu bytes", config->body_limit);
+    if (body_is_refused(request))
         return true;
-    }
     switch (lmc_http_route_find(request, method, config->metrics_only, &methods)) {
     case LMC_OK:
         break;
@@ -288,12 +325,16 @@ static enum MHD_Result answer(lmc_http_request *request, const char *method,
 
 /* False: more than we are willing to read and drop. */
 static bool take_body(lmc_http_request *request, const char *data, size_t size) {
-    size_t limit = request->http->config.body_limit;
+    lmc_http *http = request->http;
+    size_t limit = http->config.body_limit;
     request->body_seen += size;
-    if (request->body_seen <= limit)
+    if (request->body_seen <= limit && !request->crowded_out) {
         lmc_buffer_append(&request->body, data, size);
-    else
-        lmc_buffer_fini(&request->body);
+        request->crowded_out =
+            !lmc_http_budget_take(&http->bodies, &request->body_share, request->body.capacity);
+    }
+    if (request->body_seen > limit || request->crowded_out)
+        drop_body(request);
     return request->body_seen <= limit + DROPPED_MAX;
 }
 

@@ -37,7 +37,9 @@ typedef struct lmc_http_request {
     const void *module_route; /* of the provider's, for route == &lmc_http_module_route */
     char type_text[LMC_HTTP_TYPE_MAX]; /* a type that is not constant */
     lmc_buffer body;
-    size_t body_seen; /* bytes that arrived, kept or not */
+    size_t body_seen;               /* bytes that arrived, kept or not */
+    size_t body_share, reply_share; /* of what all may keep; event thread only */
+    bool crowded_out;               /* there was no room for the body */
 
     unsigned status; /* 0: nothing was answered yet */
     const char *type;

@@ -282,6 +282,53 @@ def test_slow_readers_of_http_replies_cost_only_their_place(server):
     expect_back(one, before)
 
 
+@pytest.mark.parametrize("path", ["/cache/clear", "/no/such/path"])
+def test_half_bodies_of_a_crowd_have_a_bound_together(server, path):
+    one = server(environment=QUIET_ASAN)
+    serves(one)
+    before, memory = footprint(one), settled(lambda: anonymous_bytes(one))
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {MIB}\r\n\r\n".encode()
+    crowd = [socket.create_connection(("127.0.0.1", one.http_port), timeout=30) for _ in range(300)]
+    for connection in crowd:
+        connection.sendall(head + b"x" * (MIB - 1))
+    assert settled(lambda: anonymous_bytes(one)) - memory < 128 * MIB
+    assert one.request("POST", "/cache/clear", '{"force": false}').status == 200
+    large = one.request("POST", "/cache/clear", b" " * (MIB - 2) + b"{}")
+    assert large.status == 503 and large.json == {"detail": "server is busy"}
+    answers = set()
+    for connection in crowd:
+        connection.sendall(b"x")
+        answers.add(connection.recv(65536).split(b" ")[1])
+        connection.close()
+    assert b"503" in answers and len(answers) == 2, answers
+    assert one.request("POST", "/cache/clear", b" " * (MIB - 2) + b"{}").status == 200
+    expect_back(one, before, memory_before=memory, slack_bytes=(96 if SANITIZER else 48) * MIB)
+
+
+def test_large_replies_that_a_crowd_does_not_read_have_a_bound_together(server, raw):
+    one = server(environment=QUIET_ASAN)
+    client = raw(one)
+    for number in range(1500):
+        client.call(14, {**REGISTRATION, "instance_id": number + 1, "model_name": "m" * 4000})
+    size = len(one.get("/status").body)
+    assert size > 6_000_000
+    memory, crowd = settled(lambda: anonymous_bytes(one)), []
+    for _ in range(100):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", one.http_port))
+        connection.sendall(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
+        crowd.append(connection)
+        assert one.get("/healthcheck").status == 200
+    answers = [connection.recv(12, socket.MSG_WAITALL)[9:] for connection in crowd]
+    assert answers.count(b"503") + answers.count(b"200") == 100 and answers.count(b"200") * size < 160 * MIB
+    assert settled(lambda: anonymous_bytes(one)) - memory < (384 if SANITIZER else 256) * MIB
+    assert one.get("/metrics").status == 200
+    for connection in crowd:
+        connection.close()
+    assert poll_until(lambda: one.get("/status").status == 200, "room again")
+
+
 # ---- coming and going, and doing nothing ----
 
 
