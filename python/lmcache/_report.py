@@ -55,7 +55,8 @@ def place_of(error: BaseException) -> str:
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith("<frozen") or filename.startswith(_PACKAGE) or filename == _IMPORT
+    path = os.path.abspath(filename)
+    return filename.startswith("<frozen") or path.startswith(_PACKAGE) or path == _IMPORT
 
 
 def headline(what: str, error: BaseException, advice: str = "") -> str:

@@ -45,16 +45,22 @@ static const option options[] = {
 #define OPTION_COUNT (sizeof options / sizeof options[0])
 
 static const struct {
-    const char *name, *usage, *summary;
+    const char *name, *usage, *summary, *help;
     unsigned options;
     int least, most; /* words beside the options */
 } actions[] = {
-    {"run", "LOCATION...", "supervise plugins without a server", FOR_RUN, 1, 1 << 20},
-    {"list", "", "the plugins of a server and how they are", FOR_ASKING | FOR_LIST, 0, 0},
-    {"start", "NAME", "start one that has ended", FOR_ASKING, 1, 1},
-    {"stop", "NAME", "stop one", FOR_ASKING, 1, 1},
-    {"restart", "NAME", "stop one if it runs, and start it", FOR_ASKING, 1, 1},
-    {"logs", "NAME", "the last lines of one", FOR_ASKING | FOR_LOGS, 1, 1},
+    {"run", "LOCATION...", "supervise plugins without a server",
+     "Starts the plugins in files and folders and supervises them, without a server", FOR_RUN,
+     1, 1 << 20},
+    {"list", "", "the plugins of a server and how they are",
+     "Shows the plugins of a server and how they are", FOR_ASKING | FOR_LIST, 0, 0},
+    {"start", "NAME", "start one that has ended", "Starts a plugin that has ended", FOR_ASKING,
+     1, 1},
+    {"stop", "NAME", "stop one", "Stops a plugin", FOR_ASKING, 1, 1},
+    {"restart", "NAME", "stop one if it runs, and start it",
+     "Stops a plugin if it runs, and starts it", FOR_ASKING, 1, 1},
+    {"logs", "NAME", "the last lines of one", "Shows the last lines that a plugin has printed",
+     FOR_ASKING | FOR_LOGS, 1, 1},
 };
 #define ACTION_COUNT (sizeof actions / sizeof actions[0])
 
@@ -68,14 +74,15 @@ typedef struct scan {
 /* ---- texts ---- */
 
 static void put_usage(const scan *s, FILE *out) {
-    fprintf(out, "usage: %s plugins %s [options]%s%s\n", s->cli->program,
+    fprintf(out, "usage: %s plugins %s [-h] [options]%s%s\n", s->cli->program,
             actions[s->action].name, *actions[s->action].usage != '\0' ? " " : "",
             actions[s->action].usage);
 }
 
 static int put_help(const scan *s) {
     put_usage(s, s->cli->out);
-    fprintf(s->cli->out, "\n%s.\n\noptions:\n", actions[s->action].summary);
+    fprintf(s->cli->out, "\n%s.\n\noptions:\n  %-28s  %s\n", actions[s->action].help,
+            "-h, --help", "show this text");
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const option *o = &options[i];
         char left[64];
@@ -90,7 +97,8 @@ static int put_help(const scan *s) {
 }
 
 static void put_all(const lmc_cli *cli, FILE *out) {
-    fprintf(out, "usage: %s plugins {run,list,start,stop,restart,logs} [options]\n\nactions:\n",
+    fprintf(out,
+            "usage: %s plugins [-h] {run,list,start,stop,restart,logs} [options]\n\nactions:\n",
             cli->program);
     for (size_t i = 0; i < ACTION_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", actions[i].name, actions[i].summary);
@@ -226,6 +234,10 @@ static int no_action(const lmc_cli *cli, const char *word) {
     } else {
         lmc_buffer_text(&text, "argument action: invalid choice: ");
         lmc_repr_text(&text, lmc_text(word));
+        for (size_t i = 0; i < ACTION_COUNT; i++)
+            lmc_buffer_printf(&text, "%s'%s'", i == 0 ? " (choose from " : ", ",
+                              actions[i].name);
+        lmc_buffer_char(&text, ')');
     }
     fprintf(cli->err, "%s plugins: error: %s\n", cli->program, text.failed ? "" : text.data);
     lmc_buffer_fini(&text);

@@ -76,6 +76,7 @@ static void every_action_has_help(void **state) {
         lmc_cli_outcome seen = LMC_RUN("plugins", names[i], "-h");
         assert_int_equal(seen.status, 0);
         assert_non_null(strstr(seen.out, "usage: lmcached plugins "));
+        assert_non_null(strstr(seen.out, "  -h, --help "));
         lmc_outcome_fini(&seen);
     }
     lmc_cli_outcome help = LMC_RUN("plugins", "--help");
@@ -91,7 +92,9 @@ static void wrong_words_are_usage_errors(void **state) {
         const char *text;
     } cases[] = {
         {{NULL}, "lmcached plugins: error: the following arguments are required: action\n"},
-        {{"walk"}, "lmcached plugins: error: argument action: invalid choice: 'walk'\n"},
+        {{"walk"},
+         "lmcached plugins: error: argument action: invalid choice: 'walk' (choose from "
+         "'run', 'list', 'start', 'stop', 'restart', 'logs')\n"},
         {{"run"}, "plugins run: error: the following arguments are required: LOCATION\n"},
         {{"logs"}, "plugins logs: error: the following arguments are required: NAME\n"},
         {{"list", "x"}, "plugins list: error: unrecognized arguments: x\n"},

@@ -1,5 +1,6 @@
 /* server: the words become a configuration, and that a server. */
 #include "base/log.h"
+#include "cache/pool.h"
 #include "cli/cli.h"
 #include "config/config.h"
 #include "server/server.h"
@@ -58,13 +59,25 @@ static int show_config(lmc_cli *cli, const lmc_config *config) {
     return print_text(cli, &text, 0);
 }
 
+/* The names of pools are the only values whose form the cache knows. */
+static lmc_status check_pool_names(const lmc_config *config, lmc_error *error) {
+    const lmc_storage_config *storage = &config->storage_manager;
+    char name[LMC_POOL_NAME_MAX + 1];
+    lmc_status status = lmc_pool_name(config->mp.shm_name, name, error);
+    for (size_t i = 0; i < storage->l1_manager_count && status == LMC_OK; i++)
+        status = lmc_pool_name(storage->l1_managers[i].memory_config.shm_name, name, error);
+    return status;
+}
+
 int lmc_command_server(lmc_cli *cli, int count, char *const *words) {
     static lmc_config config; /* a thread that a stop had to leave behind may still read it */
     lmc_error error = LMC_ERROR_INIT;
     int result = LMC_EXIT_FAILED;
     lmc_status status = lmc_config_parse(&config, count, words, NULL, &error);
-    if (status == LMC_OK)
+    if (status == LMC_OK) {
         lmc_log_read_environment();
+        status = check_pool_names(&config, &error);
+    }
     if (status == LMC_OK && !config.check_config)
         return lmc_server_run(&config, cli->program);
     if (status == LMC_OK)

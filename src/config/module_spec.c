@@ -8,9 +8,10 @@
 
 #define KEYS "module_path", "config", "factory_name"
 
-static const lmc_json_value *unknown_key(const lmc_json_value *spec) {
+/* The first one from this member on. */
+static const lmc_json_value *unknown_key(const lmc_json_value *member) {
     static const char *const keys[] = {KEYS};
-    for (const lmc_json_value *at = spec->first; at != NULL; at = at->next) {
+    for (const lmc_json_value *at = member; at != NULL; at = at->next) {
         bool known = false;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             known |= lmc_slice_is(at->name, keys[i]);
@@ -20,10 +21,26 @@ static const lmc_json_value *unknown_key(const lmc_json_value *spec) {
     return NULL;
 }
 
+/* A misspelt key is ignored, as prescribed, but not in silence. */
+static lmc_status note_unknown_keys(lmc_parsing *parsing, const lmc_json_value *spec) {
+    lmc_status status = LMC_OK;
+    for (const lmc_json_value *at = unknown_key(spec->first); at != NULL && status == LMC_OK;
+         at = unknown_key(at->next)) {
+        lmc_buffer key = LMC_BUFFER_INIT;
+        lmc_repr_text(&key, at->name);
+        status = lmc_parsing_notice(parsing, LMC_LOG_INFO,
+                                    "--server-module: %s has no effect; the keys are "
+                                    "module_path, config and factory_name",
+                                    key.failed ? "a key" : key.data);
+        lmc_buffer_fini(&key);
+    }
+    return status;
+}
+
 /* What is right, in a line of its own, since the texts of the refusals are prescribed. */
 static lmc_status show_form(lmc_parsing *parsing, const lmc_json_value *spec) {
     const lmc_json_value *stranger =
-        spec != NULL && spec->kind == LMC_JSON_IS_OBJECT ? unknown_key(spec) : NULL;
+        spec != NULL && spec->kind == LMC_JSON_IS_OBJECT ? unknown_key(spec->first) : NULL;
     lmc_buffer key = LMC_BUFFER_INIT;
     if (stranger != NULL) {
         lmc_buffer_text(&key, "; ");
@@ -77,7 +94,8 @@ static lmc_status read_spec(lmc_parsing *parsing, const lmc_json_value *spec) {
         return reject(parsing, spec, "server module factory_name must be a non-empty string");
     if (config != NULL && config->kind != LMC_JSON_IS_OBJECT)
         return reject(parsing, spec, "server module config must be a JSON object");
-    return keep(&parsing->config->mp, path, factory, config);
+    lmc_status status = note_unknown_keys(parsing, spec);
+    return status == LMC_OK ? keep(&parsing->config->mp, path, factory, config) : status;
 }
 
 static lmc_status read_flag(lmc_parsing *parsing, const char *text) {

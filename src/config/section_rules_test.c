@@ -260,6 +260,22 @@ static void what_has_no_effect_is_accepted(void **state) {
     }
 }
 
+static void a_key_of_a_module_that_means_nothing_is_named(void **state) {
+    (void)state;
+    lmc_config config;
+    const char *words[] = {
+        LMC_L1, "--server-module",
+        "[{\"module_path\":\"a\",\"confg\":{},\"x\":1},{\"config\":{},\"module_path\":\"b\"}]",
+        NULL};
+    lmc_case_accept(&config, words, NULL);
+    assert_int_equal(config.mp.server_module_count, 2);
+    assert_true(lmc_case_noticed(&config, LMC_LOG_INFO,
+                                 "--server-module: 'confg' has no effect; the keys are "
+                                 "module_path, config and factory_name"));
+    assert_int_equal(config.notice_count, 2);
+    lmc_config_fini(&config);
+}
+
 static void an_option_without_effect_says_so_once(void **state) {
     (void)state;
     lmc_config config;
@@ -398,6 +414,7 @@ int main(void) {
         cmocka_unit_test(an_option_that_another_silences_says_so_with_both_names),
         cmocka_unit_test(options_that_act_are_not_commented_on),
         cmocka_unit_test(what_has_no_effect_is_accepted),
+        cmocka_unit_test(a_key_of_a_module_that_means_nothing_is_named),
         cmocka_unit_test(an_option_without_effect_says_so_once),
         cmocka_unit_test(a_deprecated_flag_is_accepted_with_a_warning),
         cmocka_unit_test(flags_go_before_new_variables_and_those_before_old_ones),

@@ -242,8 +242,8 @@ static bool is_offered(const lmc_option *row) {
 
 /* Everything but `server`: options as --help has them, actions, plugins' names, files. */
 static void complete_commands(const lmc_command *commands, size_t count) {
-    puts("  if [ \"$command\" != server ]; then\n"
-         "    local action= words=\n"
+    puts("  if [[ $command != server && $command != --* ]]; then\n"
+         "    local action= words= help previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
          "    case $command in");
     for (size_t i = 0; i < count; i++)
         if (commands[i].run != NULL && commands[i].actions != NULL)
@@ -254,9 +254,20 @@ static void complete_commands(const lmc_command *commands, size_t count) {
          "        action=${COMP_WORDS[i]}\n"
          "      fi\n"
          "    done\n"
+         "    help=$(\"$1\" $command $action --help 2>/dev/null)\n"
+         "    if [[ $previous == --* ]]; then\n"
+         "      case $(grep -oEm 1 -- \"$previous [A-Z{][A-Za-z,]*\" <<<\"$help\" | head -n 1) "
+         "in\n"
+         "        *{*) COMPREPLY=($(compgen -W \"$(grep -oEm 1 -- \"$previous {[^}]+\" "
+         "<<<\"$help\" |\n"
+         "               head -n 1 | sed 's/.*{//; y/,/ /')\" -- \"$word\")); return ;;\n"
+         "        *PATH) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+         "        ?*) return ;;\n"
+         "      esac\n"
+         "    fi\n"
          "    case $word in\n"
-         "      -*) COMPREPLY=($(compgen -W \"$(\"$1\" $command $action --help 2>/dev/null |\n"
-         "            grep -oE -- '--[a-z0-9-]+')\" -- \"$word\")); return ;;\n"
+         "      -*) COMPREPLY=($(compgen -W \"$(grep -oE -- '--[a-z0-9-]+' <<<\"$help\" |\n"
+         "            sort -u)\" -- \"$word\")); return ;;\n"
          "      @*) [ \"$command\" = call ] &&\n"
          "            COMPREPLY=($(compgen -P @ -f -- \"${word#@}\")); return ;;\n"
          "    esac\n"
@@ -277,7 +288,7 @@ static void bash_completion(void) {
     const lmc_option *row;
     puts("# bash completion of lmcached and lmcache\n_lmcached() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n  COMPREPLY=()\n"
-         "  if [ \"$COMP_CWORD\" -eq 1 ]; then");
+         "  if [[ $COMP_CWORD -eq 1 && $word != --* ]]; then");
     fputs("    COMPREPLY=($(compgen -W '--help --version", stdout);
     for (size_t i = 0; i < count; i++)
         if (commands[i].run != NULL)
@@ -288,11 +299,13 @@ static void bash_completion(void) {
     for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
         if (is_offered(row))
             put_value_case(row);
-    fputs("  esac\n  COMPREPLY=($(compgen -W '", stdout);
+    fputs("  esac\n"
+          "  COMPREPLY=($(compgen -W \"$([ \"$COMP_CWORD\" -eq 1 ] && echo --version) --help",
+          stdout);
     for (size_t i = 0; (row = lmc_option_at(i)) != NULL; i++)
         if (is_offered(row))
             put_flag(row);
-    puts("' -- \"$word\"))\n}\ncomplete -F _lmcached lmcached lmcache");
+    puts("\" -- \"$word\"))\n}\ncomplete -F _lmcached lmcached lmcache");
 }
 
 int main(int count, char **arguments) {

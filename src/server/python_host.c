@@ -30,6 +30,16 @@ static bool own_folder(char *out, size_t room) {
     return slash != NULL;
 }
 
+/* Of an absolute path without links; so that tracebacks and the log name files plainly. */
+static const char *climb(char *folder, const char *relative) {
+    for (; strncmp(relative, "../", 3) == 0; relative += 3) {
+        char *slash = strrchr(folder, '/');
+        if (slash != NULL)
+            *slash = '\0';
+    }
+    return relative;
+}
+
 static bool find_part(char *out, size_t room, const char *beside, const char *installed,
                       const char *probe) {
     char folder[3000], probed[4096];
@@ -37,7 +47,8 @@ static bool find_part(char *out, size_t room, const char *beside, const char *in
     if (!own_folder(folder, sizeof folder))
         return false;
     for (size_t i = 0; i < 2; i++) {
-        if (snprintf(out, room, "%s/%s", folder, places[i]) >= (int)room ||
+        const char *place = climb(folder, places[i]);
+        if (snprintf(out, room, "%s/%s", folder, place) >= (int)room ||
             snprintf(probed, sizeof probed, "%s%s", out, probe) >= (int)sizeof probed)
             continue;
         if (access(probed, R_OK) == 0)

@@ -86,6 +86,9 @@ def test_check_config_prints_it_and_starts_nothing():
     refused = run_cli("server", "--check-config", "--eviction-policy", "LRU")
     assert refused.returncode == 1
     assert "Legacy L1 configuration requires --l1-size-gb and --eviction-policy" in refused.stderr
+    for name, text in (("a/b", "'a/b' must not contain '/'"), ("x" * 300, "longer than ")):
+        refused = run_cli("server", *SIZE, "--check-config", "--shm-name", name)
+        assert refused.returncode == 1 and f"ERROR: --shm-name: {text}" in refused.stderr and not refused.stdout
     refused = run_cli("server", *SIZE, "--check-config", "--port", "8080")
     assert refused.returncode == 1 and "--port and --http-port are both 8080" in refused.stderr
     warned = run_cli("server", *SIZE, "--check-config", "--no-http", "--http-port", "8081")

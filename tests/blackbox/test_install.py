@@ -113,6 +113,15 @@ def test_the_examples_of_modules_build_from_what_is_installed(prefix, finding):
     assert "hello" in told.lower()
 
 
+def test_a_module_that_is_not_there_is_one_line_also_where_the_package_is_installed(prefix):
+    done = subprocess.run(
+        [prefix / "bin/lmcached", "check-module", "not_there.module"], capture_output=True, text=True
+    )
+    errors = [line for line in done.stderr.splitlines() if " ERROR: " in line]
+    assert len(errors) == 1 and "No module named 'not_there'; install not_there for" in errors[0], done.stderr
+    assert "/../" not in done.stderr + done.stdout
+
+
 def test_both_names_are_installed_and_are_one_program(prefix):
     told = {name: run(prefix / "bin" / name, "version") for name in ("lmcached", "lmcache")}
     assert told["lmcached"] == told["lmcache"] != ""
@@ -156,7 +165,10 @@ def test_bash_completes_commands_options_and_choices(prefix):
     assert "--no-l1-use-lazy" in complete(prefix, "server", "--no-")
     assert "LRU" in complete(prefix, "server", "--eviction-policy", "")
     assert complete(prefix, "server", "--transport", "") == ["zmq"]  # what the server would refuse is not offered
-    assert "--ready" in complete(prefix, "ping", "--r")
+    assert complete(prefix, "ping", "--r") == ["--ready"]
+    assert complete(prefix, "--l1-use-l") == ["--l1-use-lazy"]  # `server` may be left out
+    assert complete(prefix, "--l1-size-gb", "8", "--eviction-policy", "L") == ["LRU"]
+    assert complete(prefix, "--vers") == ["--version"]
 
 
 def test_bash_completes_actions_payloads_and_files(prefix, tmp_path):
@@ -164,7 +176,13 @@ def test_bash_completes_actions_payloads_and_files(prefix, tmp_path):
     assert complete(prefix, "plugins", "") == ["run", "list", "start", "stop", "restart", "logs"]
     assert complete(prefix, "kvcache", "") == ["clear"]
     assert complete(prefix, "kvcache", "clear", "") == []
-    assert "--follow" in complete(prefix, "plugins", "logs", "--f")
+    assert complete(prefix, "plugins", "logs", "--f") == ["--follow"]
+    assert complete(prefix, "plugins", "logs", "--h") == ["--help"]
+    for command in (["ping", "kvcache"], ["describe", "kvcache"], ["plugins", "list"]):
+        assert complete(prefix, *command, "--format", "") == ["terminal", "json"]
+        assert complete(prefix, *command, "--url", "") == []
+    (tmp_path / "result.json").touch()
+    assert complete(prefix, "ping", "--output", tmp_path / "res") == [str(tmp_path / "result.json")]
     assert "--timeout" in complete(prefix, "call", "--t")
     (tmp_path / "payload.json").write_text("{}")
     assert complete(prefix, "call", "tcp://localhost:5555", "a.b", f"@{tmp_path}/pay") == [f"@{tmp_path}/payload.json"]
