@@ -113,6 +113,16 @@ def test_the_examples_of_modules_build_from_what_is_installed(prefix, finding):
     assert "hello" in told.lower()
 
 
+@pytest.mark.parametrize("example", ["hello_module/hello.so", "native_module/every_hook.so"])
+def test_the_examples_of_modules_build_in_a_tree_that_is_only_built(tmp_path, example):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.so"))
+    (tmp_path / "build").symlink_to(BUILD)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PKG_CONFIG")}
+    module = tmp_path / "examples" / example
+    run("make", "-C", module.parent, env=environment)
+    assert "nothing is wrong" in run(BINARY, "check-module", module)
+
+
 def test_a_module_that_is_not_there_is_one_line_also_where_the_package_is_installed(prefix):
     done = subprocess.run(
         [prefix / "bin/lmcached", "check-module", "not_there.module"], capture_output=True, text=True
