@@ -34,13 +34,27 @@ static bool runs(const lmc_plugin_host_options *options, const char *path) {
     }
 }
 
+/* As the log shows it: bytes that are no UTF-8 become \xNN, so that names that differ do so in
+ * JSON and in metrics too, and can be given in a request. */
+static char *as_text(const char *name) {
+    lmc_buffer text = LMC_BUFFER_INIT;
+    for (size_t left = strlen(name), size; left > 0; name += size, left -= size) {
+        size = lmc_utf8_length(name, left);
+        if (size > 0)
+            lmc_buffer_append(&text, name, size);
+        else
+            lmc_buffer_printf(&text, "\\x%02x", (unsigned char)name[size++]);
+    }
+    return lmc_buffer_take(&text);
+}
+
 /* The file name, or the path when another plugin has the same name. */
 static char *make_tag(const lmc_plugin_files *files, size_t at) {
     const char *name = lmc_plugin_file_name(files->items[at].path);
     for (size_t i = 0; i < files->count; i++)
         if (i != at && strcmp(lmc_plugin_file_name(files->items[i].path), name) == 0)
-            return strdup(files->items[at].path);
-    return strdup(name);
+            return as_text(files->items[at].path);
+    return as_text(name);
 }
 
 static lmc_status find_all(const lmc_plugin_host_options *options, lmc_plugin_files *files,
@@ -51,7 +65,14 @@ static lmc_status find_all(const lmc_plugin_host_options *options, lmc_plugin_fi
     size_t kept = 0;
     for (size_t i = 0; i < files->count; i++) {
         lmc_plugin_file file = files->items[i];
-        if (kept < LMC_WIRE_PLUGINS_MAX && runs(options, file.path)) {
+        if (kept == LMC_WIRE_PLUGINS_MAX) {
+            LMC_WARNING(
+                "There are more than %zu runtime plugins; %s and those after it are not "
+                "started",
+                kept, file.path);
+            break;
+        }
+        if (runs(options, file.path)) {
             files->items[i] = files->items[kept];
             files->items[kept++] = file;
         }

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 from house import BINARY, poll_until, run_cli
@@ -344,3 +345,19 @@ def test_time_is_not_lost_between_stop_and_start(server, folder):
     one.request("POST", "/plugins/a.py/stop")
     wait_state(one, "a.py", "EXITED")
     assert time.monotonic() - start < 3
+
+
+def test_names_that_are_no_text_stay_different_and_can_be_controlled(server, folder):
+    for byte in (b"\xfe", b"\xff"):
+        file = os.fsencode(folder.path) + b"/odd" + byte + b".sh"
+        with open(file, "wb") as out:
+            out.write(b"#!/bin/sh\necho up\nsleep 1000\n")
+    one = run_plugins(server, folder)
+    names = [row["name"] for row in one.status()["runtime_plugins"]]
+    assert names == [r"odd\xfe.sh", r"odd\xff.sh"]
+    series = [line.rsplit(" ", 1)[0] for line in one.get("/metrics").text.split("\n") if line.startswith("lmcached_plugin_pid{")]
+    assert len(series) == len(set(series)) == 2
+    for name in names:
+        one.wait_log(re.escape(f"[{name}] up"))
+        assert one.request("POST", f"/plugins/{urllib.parse.quote(name, safe='')}/stop").status == 202
+        wait_state(one, name, "EXITED")
