@@ -114,3 +114,10 @@ def test_the_examples_of_the_python_client_do_what_they_say(server, tmp_path):
 def test_what_the_examples_print_stands_beside_them():
     for text in ("shm 2 True", "pickle True", "True b'Hello, engine'"):
         assert re.search(rf"# {re.escape(text)}$", CLIENT_PAGE, re.M)
+
+
+def test_where_there_is_no_dpkg_the_packages_are_listed(tmp_path):
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    script = ROOT / "scripts" / "install-deps"
+    done = subprocess.run(["/bin/sh", script, "build"], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 0 and " libzmq3-dev " in done.stderr and "python3-dev" in done.stderr
