@@ -124,8 +124,11 @@ static int call_method(const lmc_cli *cli, const call_words *words, lmc_slice pa
     if (status == LMC_OK)
         result = show_answer(cli, words, success, answer, size);
     else if (status == LMC_TIMEOUT)
-        fprintf(cli->err, "Command failed: no answer from %s within %g s\n", words->url,
-                words->timeout);
+        fprintf(
+            cli->err,
+            "Command failed: no answer from %s within %g s: the method takes longer, or this "
+            "is not the --port of a running server\n",
+            words->url, words->timeout);
     else
         fprintf(cli->err, "Command failed: %s\n", lmc_client_error());
     free(answer);

@@ -219,7 +219,8 @@ static void a_failing_clear_says_why(void **state) {
     answer(500, "Internal Server Error", "{\"error\":\"e\",\"message\":\"m\"}");
     LMC_EXPECT(1, "", "m\n", "kvcache", "clear", "--url", "h:1");
     answer(500, "Internal Server Error", "oops");
-    LMC_EXPECT(1, "", "HTTP 500: Internal Server Error\n", "kvcache", "clear", "--url", "h:1");
+    LMC_EXPECT(1, "", "HTTP 500 from http://h:1: Internal Server Error\n", "kvcache", "clear",
+               "--url", "h:1");
     lmc_cli_outcome seen = LMC_RUN("kvcache", "clear");
     assert_int_equal(seen.status, 2);
     assert_non_null(strstr(seen.err, "error: the following arguments are required: --url\n"));

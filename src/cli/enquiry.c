@@ -1,6 +1,7 @@
 #include "cli/enquiry.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "config/json_value.h"
 #include "config/secret.h"
@@ -61,10 +62,11 @@ void lmc_enquiry_tell(lmc_cli *cli, const lmc_enquiry *enquiry, const char *cons
     if (enquiry->status != LMC_OK)
         fprintf(cli->err, "Cannot reach %s \xe2\x80\x94 is the server running? (%s)\n",
                 enquiry->shown, enquiry->error.text);
-    else if (lmc_enquiry_member(enquiry, names, count, &text))
+    else if (lmc_enquiry_member(enquiry, names, count, &text) &&
+             strcmp(text.data, lmc_enquiry_reason(enquiry)) != 0)
         fprintf(cli->err, "%s\n", text.data);
-    else
-        fprintf(cli->err, "HTTP %d: %s\n", enquiry->response.status,
+    else /* nothing is said, or the phrase once more: whose answer it is helps then */
+        fprintf(cli->err, "HTTP %d from %s: %s\n", enquiry->response.status, enquiry->shown,
                 lmc_enquiry_reason(enquiry));
     lmc_buffer_fini(&text);
 }

@@ -24,8 +24,11 @@ static void call_needs_a_server_and_a_method(void **state) {
 
 static void call_says_when_nobody_answers(void **state) {
     (void)state;
-    LMC_EXPECT(1, "", "Command failed: no answer from tcp://127.0.0.1:1 within 0.05 s\n",
-               "call", "tcp://127.0.0.1:1", "a.b", "x", "--timeout", "0.05");
+    LMC_EXPECT(
+        1, "",
+        "Command failed: no answer from tcp://127.0.0.1:1 within 0.05 s: the method takes "
+        "longer, or this is not the --port of a running server\n",
+        "call", "tcp://127.0.0.1:1", "a.b", "x", "--timeout", "0.05");
     LMC_EXPECT(1, "", "Command failed: cannot read /nowhere/x: No such file or directory\n",
                "call", "tcp://127.0.0.1:1", "a.b", "@/nowhere/x");
 }

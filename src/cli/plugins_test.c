@@ -45,7 +45,11 @@ static void a_change_is_asked_for_and_its_outcome_shown(void **state) {
     LMC_EXPECT(1, "", "plugin control is disabled\n", "plugins", "stop", "a b&\xC3\xA4.py");
     assert_non_null(strstr(lmc_fake.asked, "?name=a%20b%26%C3%A4.py"));
     answer(500, "Broken", "");
-    LMC_EXPECT(1, "", "HTTP 500: Broken\n", "plugins", "start", "a.py");
+    LMC_EXPECT(1, "", "HTTP 500 from http://127.0.0.1:8080: Broken\n", "plugins", "start",
+               "a.py");
+    answer(404, "Not Found", "{\"detail\":\"Not Found\"}"); /* as on --prometheus-port */
+    LMC_EXPECT(1, "", "HTTP 404 from http://h:9090: Not Found\n", "plugins", "list", "--url",
+               "h:9090");
 }
 
 static void lines_are_printed_as_they_are(void **state) {
