@@ -167,13 +167,18 @@ static int control(lmc_cli *cli, const lmc_plugins_words *words) {
 
 /* ---- logs ---- */
 
-static void put_lines(const lmc_json_value *lines, FILE *out) {
+/* Each line goes where the plugin wrote it; a plugin has one stream unless it asks for two. */
+static void put_lines(const lmc_cli *cli, const lmc_json_value *lines) {
     for (const lmc_json_value *line = lines->first; line != NULL; line = line->next) {
         const lmc_json_value *text = lmc_json_get(line, "text");
+        const lmc_json_value *stream = lmc_json_get(line, "stream");
+        bool error = lmc_json_filled_text(stream) && lmc_slice_is(stream->text, "stderr");
+        if (error)
+            fflush(cli->out);
         if (text != NULL && text->kind == LMC_JSON_IS_TEXT)
-            fprintf(out, "%.*s\n", LMC_SLICE_ARGS(text->text));
+            fprintf(error ? cli->err : cli->out, "%.*s\n", LMC_SLICE_ARGS(text->text));
     }
-    fflush(out);
+    fflush(cli->out);
 }
 
 /* Shows what is new after *after and moves it on. */
@@ -189,7 +194,7 @@ static bool show_lines(lmc_cli *cli, const lmc_plugins_words *words, int64_t mos
     const lmc_json_value *lines = fine ? lmc_json_get(a.body, "lines") : NULL;
     const lmc_json_value *next = fine ? lmc_json_get(a.body, "next") : NULL;
     if (lines != NULL)
-        put_lines(lines, cli->out);
+        put_lines(cli, lines);
     if (next != NULL)
         lmc_json_integer(next, after);
     answer_fini(&a);

@@ -59,6 +59,10 @@ static void lines_are_printed_as_they_are(void **state) {
            "\"next\":9}");
     LMC_EXPECT(0, "one\n\n", "", "plugins", "logs", "a.py", "-n", "5");
     assert_non_null(strstr(lmc_fake.asked, "/plugins/-/logs?name=a.py&after=0&lines=5"));
+    answer(200, "OK",
+           "{\"lines\":[{\"text\":\"a\",\"stream\":\"stdout\"},{\"text\":\"b\",\"stream\":"
+           "\"stderr\"}],\"next\":2}");
+    LMC_EXPECT(0, "a\n", "b\n", "plugins", "logs", "a.py");
     answer(200, "OK", "not JSON");
     LMC_EXPECT(1, "", "http://127.0.0.1:8080 does not answer with JSON\n", "plugins", "logs",
                "a.py");
