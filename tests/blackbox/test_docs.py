@@ -116,6 +116,35 @@ def test_what_the_examples_print_stands_beside_them():
         assert re.search(rf"# {re.escape(text)}$", CLIENT_PAGE, re.M)
 
 
+# ---- the page of modules in Python: its classes load, its test passes ----
+
+PYTHON_BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGES["python-modules.md"], re.M | re.S)
+
+
+@pytest.fixture
+def pasted(tmp_path):
+    """A folder with the classes of the page as modules, and how to run Python and the server with it."""
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "server_module.py").write_text(PYTHON_BLOCKS[0])
+    (taken,) = [block for block in PYTHON_BLOCKS if "class CountingLookups" in block]
+    (tmp_path / "taken.py").write_text(taken)
+    return tmp_path, {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"}
+
+
+def test_the_classes_of_the_page_of_modules_in_python_load(pasted):
+    _folder, environment = pasted
+    for module, shown in (("my_package.server_module", "my_package.echo"), ("taken", "lookup (BLOCKING)")):
+        done = run_cli("check-module", module, environment=environment)
+        assert done.returncode == 0 and shown in done.stdout, done.stdout + done.stderr
+
+
+def test_the_test_without_a_server_of_the_page_passes(pasted):
+    folder, environment = pasted
+    (block,) = [block for block in PYTHON_BLOCKS if "class FakeLookups" in block]
+    done = subprocess.run([sys.executable, "-c", block], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_where_there_is_no_dpkg_the_packages_are_listed(tmp_path):
     (tmp_path / "sh").symlink_to("/bin/sh")
     script = ROOT / "scripts" / "install-deps"
