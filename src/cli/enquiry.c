@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/shown.h"
 #include "config/json_value.h"
 #include "config/secret.h"
 
@@ -49,7 +50,7 @@ bool lmc_enquiry_member(const lmc_enquiry *enquiry, const char *const *names, si
             const lmc_json_value *member = lmc_json_get(body, names[i]);
             found = lmc_json_filled_text(member);
             if (found)
-                lmc_buffer_append(out, member->text.data, member->text.size);
+                lmc_shown(out, member->text);
         }
     }
     lmc_arena_fini(&arena);

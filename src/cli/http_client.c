@@ -40,7 +40,7 @@ static size_t take_header(char *data, size_t unit, size_t count, void *arg) {
     for (int blanks = 0; at < size && blanks < 2; at++)
         blanks += data[at] == ' ';
     for (; at < size && used + 1 < sizeof response->reason; at++)
-        if ((unsigned char)data[at] >= ' ')
+        if ((unsigned char)data[at] >= ' ' && data[at] != 0x7f)
             response->reason[used++] = data[at];
     response->reason[used] = '\0';
     return size;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/enquiry.h"
 #include "cli/plugins.h"
+#include "cli/shown.h"
 #include "config/json_value.h"
 
 #define SETTLE_NS (20 * LMC_NS_PER_S) /* how long a change is waited for */
@@ -62,16 +63,22 @@ static void put_path(lmc_buffer *path, const char *name, const char *action) {
 
 /* ---- list ---- */
 
+static void put_text(lmc_slice text, int width, FILE *out) {
+    lmc_buffer shown = LMC_BUFFER_INIT;
+    lmc_shown(&shown, text);
+    fprintf(out, "%*.*s", width, (int)shown.size, shown.size > 0 ? shown.data : "");
+    lmc_buffer_fini(&shown);
+}
+
 static void put_member(const lmc_json_value *row, const char *name, int width, FILE *out) {
     const lmc_json_value *value = lmc_json_get(row, name);
+    fputc(' ', out);
     if (value == NULL || value->kind == LMC_JSON_IS_NULL)
-        fprintf(out, " %*s", width, "-");
-    else if (value->kind == LMC_JSON_IS_TEXT)
-        fprintf(out, " %*.*s", width, LMC_SLICE_ARGS(value->text));
+        fprintf(out, "%*s", width, "-");
     else if (value->kind == LMC_JSON_IS_FLOAT)
-        fprintf(out, " %*.0f", width, lmc_json_number(value));
+        fprintf(out, "%*.0f", width, lmc_json_number(value));
     else
-        fprintf(out, " %*.*s", width, LMC_SLICE_ARGS(value->source));
+        put_text(value->kind == LMC_JSON_IS_TEXT ? value->text : value->source, width, out);
 }
 
 static void put_row(const lmc_json_value *row, FILE *out) {
@@ -83,7 +90,7 @@ static void put_row(const lmc_json_value *row, FILE *out) {
     const lmc_json_value *name = lmc_json_get(row, "name");
     if (name == NULL || name->kind != LMC_JSON_IS_TEXT)
         return;
-    fprintf(out, "%-32.*s", LMC_SLICE_ARGS(name->text));
+    put_text(name->text, -32, out);
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
         put_member(row, columns[i].name, columns[i].width, out);
     fputc('\n', out);
@@ -132,6 +139,9 @@ static bool read_state(lmc_cli *cli, const lmc_plugins_words *words, char state[
             found = true;
         }
     }
+    if (!found && a.body != NULL)
+        fprintf(cli->err, "%s does not tell the state of %s\n", a.enquiry.shown,
+                words->names[0]);
     answer_fini(&a);
     return found;
 }
@@ -147,7 +157,9 @@ static int wait_settled(lmc_cli *cli, const lmc_plugins_words *words) {
             break;
         usleep(PAUSE_US);
     }
-    fprintf(cli->out, "%s: %s\n", words->names[0], state);
+    fprintf(cli->out, "%s: ", words->names[0]);
+    put_text(lmc_text(state), 0, cli->out);
+    fputc('\n', cli->out);
     bool up = strcmp(state, "RUNNING") == 0 || strcmp(state, "EXITED") == 0;
     if (strcmp(words->action, "stop") == 0)
         up = strcmp(state, "EXITED") == 0 || strcmp(state, "FATAL") == 0;
@@ -173,10 +185,13 @@ static void put_lines(const lmc_cli *cli, const lmc_json_value *lines) {
         const lmc_json_value *text = lmc_json_get(line, "text");
         const lmc_json_value *stream = lmc_json_get(line, "stream");
         bool error = lmc_json_filled_text(stream) && lmc_slice_is(stream->text, "stderr");
+        FILE *out = error ? cli->err : cli->out;
         if (error)
             fflush(cli->out);
-        if (text != NULL && text->kind == LMC_JSON_IS_TEXT)
-            fprintf(error ? cli->err : cli->out, "%.*s\n", LMC_SLICE_ARGS(text->text));
+        if (text != NULL && text->kind == LMC_JSON_IS_TEXT) {
+            put_text(text->text, 0, out);
+            fputc('\n', out);
+        }
     }
     fflush(cli->out);
 }

@@ -52,6 +52,27 @@ static void a_change_is_asked_for_and_its_outcome_shown(void **state) {
                "h:9090");
 }
 
+static void control_characters_do_not_reach_the_terminal(void **state) {
+    (void)state;
+    answer(200, "OK",
+           "{\"plugins\":[{\"name\":\"a\\u001b[2J\\n\",\"state\":\"\\u009bX\"}],"
+           "\"lines\":[{\"text\":\"\\u001b]0;x\\u0007\\ty\\u00e4\"}],\"next\":1}");
+    lmc_cli_outcome list = LMC_RUN("plugins", "list");
+    assert_non_null(strstr(list.out, "\na\\x1b[2J\\x0a  "));
+    assert_non_null(strstr(list.out, " \\xc2\\x9bX "));
+    lmc_outcome_fini(&list);
+    LMC_EXPECT(0, "\\x1b]0;x\\x07\ty\xC3\xA4\n", "", "plugins", "logs", "a");
+    answer(403, "Forbidden", "{\"detail\":\"\\u001b[2J\"}");
+    LMC_EXPECT(1, "", "\\x1b[2J\n", "plugins", "stop", "a");
+}
+
+static void a_plugin_that_the_server_does_not_list_is_told(void **state) {
+    (void)state;
+    answer(200, "OK", ROWS);
+    LMC_EXPECT(1, "", "http://127.0.0.1:8080 does not tell the state of c.py\n", "plugins",
+               "restart", "c.py");
+}
+
 static void lines_are_printed_as_they_are(void **state) {
     (void)state;
     answer(200, "OK",
@@ -126,6 +147,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_is_a_table_or_the_answer_itself),
         cmocka_unit_test(a_change_is_asked_for_and_its_outcome_shown),
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(a_plugin_that_the_server_does_not_list_is_told),
         cmocka_unit_test(lines_are_printed_as_they_are),
         cmocka_unit_test(a_server_that_is_not_there_is_told),
         cmocka_unit_test(every_action_has_help),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/json_writer.h"
+#include "cli/shown.h"
 
 void lmc_report_init(lmc_report *report, const char *title, size_t width) {
     *report = (lmc_report){.title = title, .width = width};
@@ -111,13 +112,19 @@ static void fill(lmc_buffer *out, char c, size_t count) {
 
 /* " text " in the middle of the width; never cut. */
 static void put_centred(lmc_buffer *out, const char *text, char filling, size_t width) {
-    size_t length = lmc_slice_code_points(lmc_text(text)) + 2;
+    lmc_buffer shown = LMC_BUFFER_INIT;
+    lmc_shown(&shown, lmc_text(text));
+    size_t length = lmc_slice_code_points(lmc_slice_of(shown.data, shown.size)) + 2;
     size_t pad = width > length ? width - length : 0;
     size_t left = pad / 2 + (pad & width & 1);
     fill(out, filling, left);
-    lmc_buffer_printf(out, " %s ", text);
+    lmc_buffer_char(out, ' ');
+    lmc_buffer_append(out, shown.data, shown.size);
+    lmc_buffer_char(out, ' ');
     fill(out, filling, pad - left);
     lmc_buffer_char(out, '\n');
+    out->failed |= shown.failed;
+    lmc_buffer_fini(&shown);
 }
 
 static void put_terminal_value(lmc_buffer *out, const lmc_report_entry *entry) {
@@ -127,7 +134,7 @@ static void put_terminal_value(lmc_buffer *out, const lmc_report_entry *entry) {
         break;
     case LMC_REPORT_TEXT:
     case LMC_REPORT_NUMBER:
-        lmc_buffer_text(out, entry->text);
+        lmc_shown(out, lmc_text(entry->text));
         break;
     case LMC_REPORT_FLOAT:
         lmc_buffer_printf(out, "%.2f", entry->number);

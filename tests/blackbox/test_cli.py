@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from house import BINARY, run_cli
@@ -193,6 +194,18 @@ def test_describe(server):
     metrics = json.loads(run_cli("describe", "kvcache", "--url", url, "--format", "json").stdout)["metrics"]
     assert metrics["health"] == "OK" and metrics["chunk_size"] == 4
     assert metrics["l1_capacity_gb"] == 0.5 and metrics["eviction_policy"] == "LRU"
+
+
+def test_a_model_s_name_does_not_command_the_terminal(server):
+    one = server()
+    one.allow(".")
+    worker = one.worker(model_name="m\x1b[2J\n\x9b")
+    url = f"127.0.0.1:{one.http_port}"
+    done = run_cli("describe", "kvcache", "--url", url)
+    assert r"m\x1b[2J\x0a\xc2\x9b" in done.stdout and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.stdout)
+    told = run_cli("describe", "kvcache", "--url", url, "--format", "json").stdout
+    assert r"m\u001b[2J\n\u009b" in told  # JSON has its own way
+    worker.unregister()
 
 
 def test_the_other_name_is_the_same_program():
