@@ -54,6 +54,14 @@ static bool set_handler(int number, void (*handler)(int)) {
     return sigaction(number, &action, NULL) == 0;
 }
 
+/* A mask and ignored signals outlive an exec: whoever started this process may have blocked
+ * what ends it, or ignore SIGCHLD, and then nobody could wait for children. */
+static bool forget_inherited(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    return set_handler(SIGCHLD, SIG_DFL) && pthread_sigmask(SIG_SETMASK, &none, NULL) == 0;
+}
+
 lmc_status lmc_stop_signals_install(lmc_error *error) {
     received = 0;
     owner = getpid();
@@ -61,7 +69,7 @@ lmc_status lmc_stop_signals_install(lmc_error *error) {
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
         return lmc_error_set_errno(error, LMC_FAILED, errno, "no pipe for stop signals");
     if (set_handler(SIGTERM, on_stop_signal) && set_handler(SIGINT, on_stop_signal) &&
-        set_handler(SIGPIPE, on_broken_pipe))
+        set_handler(SIGPIPE, on_broken_pipe) && forget_inherited())
         return LMC_OK;
     int number = errno;
     lmc_stop_signals_remove();

@@ -4,7 +4,8 @@
  * The signals are neither blocked nor ignored, because children would inherit that: a handler
  * writes to a pipe. A second one ends the process in the handler, with 128 + signal. One per
  * process; all functions belong to the main thread. A forked child that still has the handlers
- * is ended by the signal like any other process.
+ * is ended by the signal like any other process. What the process that started this one has
+ * blocked, or does with SIGCHLD, counts no longer.
  */
 #ifndef LMC_SERVER_STOP_SIGNALS_H
 #define LMC_SERVER_STOP_SIGNALS_H

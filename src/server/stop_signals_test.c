@@ -39,6 +39,36 @@ static void the_first_signal_is_waited_for(void **state) {
     assert_int_equal(run_child(wait_for_one), SIGTERM);
 }
 
+static void block_and_wait(void) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN);
+    wait_for_one();
+}
+
+static void signals_that_the_parent_blocked_or_ignored_stop_all_the_same(void **state) {
+    (void)state;
+    assert_int_equal(run_child(block_and_wait), SIGTERM);
+}
+
+static void ignore_and_wait_for_a_child(void) {
+    int status = 0;
+    signal(SIGCHLD, SIG_IGN);
+    if (lmc_stop_signals_install(NULL) != LMC_OK)
+        _exit(98);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(7);
+    _exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 96);
+}
+
+static void children_can_be_waited_for_even_if_the_parent_ignored_them(void **state) {
+    (void)state;
+    assert_int_equal(run_child(ignore_and_wait_for_a_child), 7);
+}
+
 static void raise_two(void) {
     lmc_stop_signals_install(NULL);
     raise(SIGTERM);
@@ -124,6 +154,8 @@ static void a_signal_to_a_forked_child_ends_the_child_only(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_signal_is_waited_for),
+        cmocka_unit_test(signals_that_the_parent_blocked_or_ignored_stop_all_the_same),
+        cmocka_unit_test(children_can_be_waited_for_even_if_the_parent_ignored_them),
         cmocka_unit_test(a_second_signal_ends_the_process_at_once),
         cmocka_unit_test(and_takes_its_file_with_it),
         cmocka_unit_test(removed_handlers_leave_the_default_action),

@@ -3,10 +3,12 @@
 import random
 import signal
 import socket
+import sys
 import threading
 import time
 
 import msgpack
+import pytest
 from house import INSTANCE, RawClient, free_ports, key_map, segments, shm_name
 from observe import SANITIZER, SOAK
 from test_deaths import REGISTRATION, TOKENS
@@ -193,6 +195,25 @@ def test_a_signal_during_the_start_ends_it_cleanly(server):
         assert "LMCache ERROR" not in one.log() and "Sanitizer" not in one.log(), one.log()
     print(f"ended cleanly {codes.count(0)} times, before its handlers {codes.count(-signal.SIGTERM)} times")
     assert codes.count(0) > 5
+
+
+SIGNALS_OFF = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
+    signal.signal(ignored, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_the_parent_blocks_or_ignores_does_not_keep_the_server_running(server, tmp_path, number):
+    (tmp_path / "short.sh").write_text("exit 3\n")
+    one = server("--runtime-plugin-locations", str(tmp_path), launcher=[sys.executable, "-c", SIGNALS_OFF])
+    one.allow("short.sh")
+    one.wait_log(r"Runtime plugin short\.sh exited with code 3")
+    assert one.stop(number) == 0
+    one.judged = True
 
 
 # ---- starts that fail ----
