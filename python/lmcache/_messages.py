@@ -1,4 +1,4 @@
-"""``@message``: turns an annotated class into a msgspec struct where msgspec is importable, else
+"""``@message``: turns an annotated class into a msgspec struct where a usable msgspec is importable, else
 into a dataclass that is built, compared and printed the same way.
 
 Both are encoded as a map of member names by msgspec. ``frozen`` makes them immutable and hashable.
@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 try:
     import msgspec as _msgspec
-except ImportError:
+
+    _NEEDED = (_msgspec.defstruct, _msgspec.field)
+except (ImportError, AttributeError):  # none, too old a one, or a file of that name
     _msgspec = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:

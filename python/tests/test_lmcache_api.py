@@ -85,6 +85,17 @@ def test_35_importing_all_of_it_needs_neither_torch_nor_msgspec_nor_zmq():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_msgspec_that_has_not_what_is_needed_counts_as_none(tmp_path):
+    (tmp_path / "msgspec.py").write_text("VERSION = '0.1'\n")
+    program = (
+        "from lmcache.v1.multiprocess.protocols.server_module import ServerModuleCallRequest as R\n"
+        "import dataclasses; print(dataclasses.is_dataclass(R), R(method='a', payload=b'b').payload)"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{PYTHON}:{tmp_path}"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout == "True b'b'\n", done.stderr
+
+
 def test_unlisted_modules_come_from_an_installed_lmcache(tmp_path):
     for folder in ("lmcache", "lmcache/v1", "lmcache/v1/multiprocess"):
         (tmp_path / folder).mkdir()
