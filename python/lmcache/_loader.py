@@ -65,7 +65,7 @@ def import_path(path: str) -> Any:
         return importlib.import_module(path)
     except BaseException as failure:
         what = f"Failed to import engine module {path}"
-        line = headline(what, failure, advice_for(failure))
+        line = headline(what, failure, advice_for(failure, path))
         if isinstance(failure, ModuleNotFoundError) and not place_of(failure):
             log_lines(logging.ERROR, [line])  # there is no code of anybody that could be shown
         else:
@@ -73,11 +73,19 @@ def import_path(path: str) -> Any:
         raise StartError(f"{what}: {text_of(failure)}") from None
 
 
-def advice_for(failure: BaseException) -> str:
+def advice_for(failure: BaseException, path: str) -> str:
     """What an operator can do about an import that failed; "": only the author can."""
     if isinstance(failure, ModuleNotFoundError):
+        name = failure.name or "it"
+        package = sys.modules.get(name.partition(".")[0])
+        if name == path and ":" in path:
+            return f"module_path names a module, not a class in it: {path.partition(':')[0]}"
+        if package is not None and "." in name:
+            found = getattr(package, "__file__", None) or list(getattr(package, "__path__", []))
+            there = f"{package.__name__} is there ({found}), this part of it is not"
+            return there + ("; module_path names a module, not a class in it" if name == path else "")
         return (
-            f"install {(failure.name or 'it').partition('.')[0]} for {sys.executable} "
+            f"install {name.partition('.')[0]} for {sys.executable} "
             f"(its packages are in {sys.prefix}), or name its folder in PYTHONPATH or its "
             "environment in VIRTUAL_ENV"
         )

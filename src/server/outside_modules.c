@@ -52,13 +52,24 @@ static lmc_status check_repeated(const lmc_outside_modules *modules,
     return LMC_OK;
 }
 
+/* Of what is wrong the first ends the start; the rest, and what to do, are lines before it. */
+static lmc_status open_file(const char *path, lmc_native_file **file, lmc_error *error) {
+    lmc_violations wrong = {0};
+    lmc_status status = lmc_native_open(path, file, &wrong, error);
+    for (size_t i = 0; i < wrong.count; i++)
+        LMC_WARNING("server module %s: %s%s%s", path, i > 0 ? wrong.items[i].text : "",
+                    i > 0 ? "; " : "", wrong.items[i].fix);
+    lmc_violations_fini(&wrong);
+    return status;
+}
+
 static lmc_status load(lmc_outside_modules *modules, const lmc_module_spec *spec,
                        lmc_error *error) {
     lmc_native_file *file = NULL;
     lmc_status status = check_repeated(modules, spec, error);
     if (status != LMC_OK)
         return status == LMC_DECLINED ? LMC_OK : status;
-    status = lmc_native_open(spec->module_path, &file, NULL, error);
+    status = open_file(spec->module_path, &file, error);
     if (status != LMC_OK)
         return status;
     LMC_INFO("Loaded server module %s (module ABI %u.%u%s%s)", spec->module_path,

@@ -274,6 +274,24 @@ def test_what_cannot_be_loaded_is_refused_by_name(tmp_path):
     text = tmp_path / "text.so"
     text.write_text("this is no shared object, however one looks at it\n" * 40)
     assert "invalid ELF header" in error_of(failed_start(tmp_path, spec(str(text))))
+    script = tmp_path / "module.py"
+    script.write_text(text.read_text())
+    log = failed_start(tmp_path, spec(str(script)))
+    assert "cannot be loaded" in error_of(log)
+    assert f"WARNING: server module {script}: name a module in Python as an import does, with dots" in log
+
+
+def test_a_refused_start_names_all_that_is_wrong_and_what_to_do():
+    path = str(broken("MANY"))
+    listed = run_cli("check-module", path).stdout
+    fixes = re.findall(r"^      fix: (.*)$", listed, re.M)
+    texts = re.findall(r"^violation: (.*)$", listed, re.M)
+    done = run_cli("server", "--l1-size-gb", "0.0625", "--eviction-policy", "LRU", "--port", "0", "--http-port", "0",
+                   "--server-module", json.dumps({"module_path": path}))  # fmt: skip
+    assert done.returncode == 1 and len(fixes) == len(texts) == 4
+    warned = re.findall(rf"WARNING: server module {re.escape(path)}: (.*) \(\S+\)$", done.stderr, re.M)
+    assert warned == [fixes[0], *(f"{text}; {fix}" for text, fix in zip(texts[1:], fixes[1:]))]
+    assert error_of(done.stderr) == texts[0]
 
 
 def test_every_violation_is_listed():

@@ -66,8 +66,7 @@ def test_07_an_import_that_fails(refused, packages, what, text):
         ("raise ValueError('two\\nlines')", r"ValueError: two lines \(at {bad}:\d+\)"),
         ("def broken(:", r"SyntaxError: .* \(at {bad}:\d+\)"),
         ("import json.nothing_here", r"ModuleNotFoundError: No module named 'json\.nothing_here' \(at {bad}:\d+\); "
-         r"install json for \S+ \(its packages are in \S+\), or name its folder in PYTHONPATH or its environment in "
-         "VIRTUAL_ENV"),
+         r"json is there \(\S+/json/__init__\.py\), this part of it is not"),
         ("sys.exit('bye')", r"SystemExit: bye \(at {bad}:\d+\); a module must not end the process while it is imported"),
     ],
 )  # fmt: skip
@@ -79,6 +78,20 @@ def test_07_the_first_line_of_a_failed_import_says_it_all(refused, packages, wha
     assert second.startswith("Traceback")
     if "SyntaxError" not in line:  # there is no other frame
         assert "_loader.py" not in log and "importlib" not in log
+
+
+@pytest.mark.parametrize(
+    "path, advice",
+    [
+        ("bad.Module", r"bad is there \({bad}\), this part of it is not; module_path names a module, not a class in it"),
+        ("bad:Module", "module_path names a module, not a class in it: bad"),
+    ],
+)
+def test_a_class_instead_of_its_module_is_told_so(refused, packages, path, advice):
+    packages.write("bad", "")
+    first, *rest = texts(refused(path))
+    assert re.search(f"; {advice.format(bad=re.escape(str(packages.folder / 'bad.py')))}$", first), first
+    assert len(rest) == 1  # that the start failed
 
 
 def test_a_package_that_is_not_there_is_named_with_where_it_was_looked_for(refused):
