@@ -5,6 +5,8 @@
  *   lmcached server --l1-size-gb 1 --eviction-policy LRU --shm-name pool &
  *   cc store_and_load.c $(pkg-config --cflags --libs lmcached-client) -o store_and_load
  *   ./store_and_load localhost:5555
+ *
+ * With a server that is only built, PKG_CONFIG_PATH names the build folder.
  */
 #include <lmcached/client.h>
 #include <stdio.h>
@@ -66,6 +68,18 @@ static void ask_for_byte_copy(lmc_client *client) {
     commit_store(client, packed.data, &future);
     lmc_future_free(future);
     lmc_client_packed_free(&packed);
+}
+
+/* An engine asks first and cuts its chunks accordingly; here they have one size. */
+static void check_chunk_size(lmc_client *client) {
+    int64_t tokens_per_chunk = 0;
+    if (lmc_client_chunk_size(client, TIMEOUT_S, &tokens_per_chunk) != LMC_OK)
+        fail("get_chunk_size");
+    if (tokens_per_chunk == CHUNK)
+        return;
+    fprintf(stderr, "the server has --chunk-size %lld, this example %d\n",
+            (long long)tokens_per_chunk, CHUNK);
+    exit(1);
 }
 
 static void register_worker(lmc_client *client) {
@@ -185,6 +199,7 @@ int main(int argc, char **argv) {
     layout.dtype = text("float16");
     for (uint32_t i = 0; i < CHUNK; i++)
         tokens[i] = i;
+    check_chunk_size(client);
     register_worker(client);
     store(client);
     printf("chunks found: %lld\n", (long long)look_up(client));

@@ -82,8 +82,8 @@ def advice_for(failure: BaseException, path: str) -> str:
             return f"module_path names a module, not a class in it: {path.partition(':')[0]}"
         if package is not None and "." in name:
             found = getattr(package, "__file__", None) or list(getattr(package, "__path__", []))
-            there = f"{package.__name__} is there ({found}), this part of it is not"
-            return there + ("; module_path names a module, not a class in it" if name == path else "")
+            hint = "; module_path names a module, not a class in it" if name == path else ""
+            return f"{package.__name__} is there ({found}), this part of it is not{hint}"
         return (
             f"install {name.partition('.')[0]} for {sys.executable} "
             f"(its packages are in {sys.prefix}), or name its folder in PYTHONPATH or its "

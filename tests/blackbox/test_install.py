@@ -106,6 +106,16 @@ def test_the_example_of_a_c_client_copies_bytes_where_the_pool_is_out_of_reach(s
     assert told.endswith("stored 131072 bytes: yes\nchunks found: 1\nloaded back: the same bytes\n")
 
 
+@pytest.mark.skipif(os.environ.get("LMC_HOUSE") == "asan", reason="the library needs the sanitizer's runtime first")
+def test_the_example_of_a_c_client_builds_and_runs_with_what_is_only_built(tmp_path, server):
+    flags = run("pkg-config", "--cflags", "--libs", "lmcached-client", env={**os.environ, "PKG_CONFIG_PATH": str(BUILD)})
+    program = tmp_path / "store_and_load"
+    run("cc", ROOT / "examples" / "c_client" / "store_and_load.c", *flags.split(), "-o", program)
+    assert run(program, server("--chunk-size", "256", shm=True).url).endswith("loaded back: the same bytes\n")
+    other = subprocess.run([program, server("--chunk-size", "16").url], capture_output=True, text=True)
+    assert other.returncode == 1 and other.stderr == "the server has --chunk-size 16, this example 256\n"
+
+
 def test_the_examples_of_modules_build_from_what_is_installed(prefix, finding):
     example = prefix / "share/doc/lmcached/examples/hello_module"
     run("make", "-C", example, env=finding)
