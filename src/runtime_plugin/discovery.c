@@ -175,7 +175,11 @@ lmc_status lmc_plugin_discover(lmc_plugin_files *files, const char *location,
     struct stat target;
     lmc_status status = LMC_OK;
     if (stat(location, &target) != 0) {
-        LMC_WARNING("Runtime plugin location %s does not exist", location);
+        if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+            LMC_WARNING("Runtime plugin location %s does not exist", location);
+        else
+            LMC_WARNING("Runtime plugin location %s cannot be looked at: %s", location,
+                        strerror(errno));
     } else if (S_ISREG(target.st_mode)) {
         status = add_file(&found, joined(location, NULL), false);
     } else if (S_ISDIR(target.st_mode)) {

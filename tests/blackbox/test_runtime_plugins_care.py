@@ -279,6 +279,8 @@ def test_plugins_run_ends_with_its_plugins(folder):
     assert run_cli("plugins", "run", str(folder)).returncode == 1
     nothing = run_cli("plugins", "run", str(folder) + "/none")
     assert nothing.returncode == 1 and "does not exist" in nothing.stderr
+    odd = run_cli("plugins", "run", "/" + "x" * 300)
+    assert odd.returncode == 1 and "cannot be looked at: File name too long" in odd.stderr
 
 
 def test_plugins_run_passes_role_worker_and_configuration(folder):
