@@ -189,10 +189,14 @@ static void help_tells_every_option_and_its_default(void **state) {
                                         "--[no-]l1-use-lazy",
                                         "--runtime-plugin-locations [PATH ...]",
                                         "--shm-mode OCTAL",
+                                        "blend engines only [no effect]",
                                         "  -h, --help",
                                         "[LMCACHE_COORDINATOR_URL]"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         assert_non_null(strstr(text.data, parts[i]));
+    const char *adapter = strstr(text.data, "  --l2-adapter "),
+               *mark = strstr(adapter, " yet]");
+    assert_true(mark < strstr(adapter, "  --l2-store-policy "));
     assert_null(strstr(text.data, "--coordinator-l2-event-reporting"));
     for (const char *at = text.data; *at != '\0'; at += strcspn(at, "\n") + 1)
         assert_true(strcspn(at, "\n") <= 100);

@@ -39,6 +39,8 @@ void lmc_option_sentence(lmc_buffer *out, const lmc_option *row) {
         lmc_buffer_printf(out, " [%s]", row->environment);
     if (row->level == LMC_LEVEL_NOT_BUILT)
         lmc_buffer_text(out, " [not built yet]");
+    else if (row->level == LMC_LEVEL_INERT)
+        lmc_buffer_text(out, " [no effect]");
     else if (row->built != NULL && row->built[0] != '\0')
         lmc_buffer_printf(out, " [built: %s]", row->built);
     else if (row->built != NULL)

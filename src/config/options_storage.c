@@ -72,7 +72,8 @@ const lmc_option lmc_storage_options[] = {
      .json = "l2_adapter_config.adapters",
      .render = lmc_render_adapters,
      .metavar = "JSON",
-     .help = "a second tier as an object with a \"type\"; repeatable, in order of preference"},
+     .help = "a second tier as an object with a \"type\"; repeatable, in order of preference "
+             "[none built yet]"},
     {LMC_TEXT("--l2-store-policy", storage_manager.store_policy, "store_policy"),
      .initial = "default", .choices = "default,skip_l1", .built = "default",
      .metavar = "{default,skip_l1}", .help = "whether stored chunks stay in L1"},

@@ -235,9 +235,10 @@ static void put_flag(const lmc_option *row) {
         printf(" --no-%s", row->flag + 2);
 }
 
-/* What the server would refuse is in the manual, with the reason, but not offered. */
+/* What the server would refuse or pass over is in the manual, with the reason, but not offered.
+ */
 static bool is_offered(const lmc_option *row) {
-    return is_shown(row) && row->level != LMC_LEVEL_NOT_BUILT;
+    return is_shown(row) && row->level != LMC_LEVEL_NOT_BUILT && row->level != LMC_LEVEL_INERT;
 }
 
 /* Everything but `server`: options as --help has them, actions, plugins' names, files. */
