@@ -9,7 +9,15 @@
 #ifndef LMC_BASE_HEAP_H
 #define LMC_BASE_HEAP_H
 
+#include <stddef.h>
+
 void lmc_heap_keep_large(void); /* first thing in a program, before there are threads */
 void lmc_heap_trim(void);       /* any thread; takes milliseconds */
+
+/* Any thread. Bytes of the process's own memory, heap and other, that have pages; 0: unknown.
+ */
+size_t lmc_heap_resident(void);
+/* Bytes of the heap that nobody has freed, touched or not; 0: unknown. */
+size_t lmc_heap_in_use(void);
 
 #endif

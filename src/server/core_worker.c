@@ -8,6 +8,7 @@
 
 struct lmc_core_worker {
     lmc_cache *cache;
+    lmc_zmq_transport *transport;
     lmc_status_collector *status;
     lmc_thread thread;
     lmc_lock lock;
@@ -32,19 +33,22 @@ static void run_worker(void *arg) {
     lmc_core_worker *worker = arg;
     while (wait_period(worker)) {
         lmc_cache_tick(worker->cache);
+        lmc_zmq_transport_look(worker->transport);
         atomic_store(&worker->last_ns, lmc_now(&lmc_system_clock));
         atomic_fetch_add(&worker->runs, 1);
         lmc_status_refresh(worker->status);
     }
 }
 
-lmc_status lmc_core_worker_create(lmc_cache *cache, lmc_status_collector *status,
-                                  lmc_core_worker **worker, lmc_error *error) {
+lmc_status lmc_core_worker_create(lmc_cache *cache, lmc_zmq_transport *transport,
+                                  lmc_status_collector *status, lmc_core_worker **worker,
+                                  lmc_error *error) {
     lmc_core_worker *made = calloc(1, sizeof *made);
     *worker = NULL;
     if (made == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the core worker");
     made->cache = cache;
+    made->transport = transport;
     made->status = status;
     lmc_lock_init(&made->lock, LMC_RANK_SERVER, "core worker");
     lmc_cond_init(&made->changed);

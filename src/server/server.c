@@ -73,8 +73,9 @@ static void feed_watchdog(void *arg) {
 static lmc_status serve_requests(lmc_server *server, lmc_error *error) {
     lmc_status status = lmc_zmq_transport_start(server->transport, error);
     if (status == LMC_OK)
-        status = lmc_core_worker_create(
-            server->cache, lmc_composition_status(server->composition), &server->worker, error);
+        status = lmc_core_worker_create(server->cache, server->transport,
+                                        lmc_composition_status(server->composition),
+                                        &server->worker, error);
     if (status == LMC_OK)
         LMC_INFO("Serving requests on %s", lmc_zmq_transport_endpoint(server->transport));
     if (status == LMC_OK && server->notify.watchdog_ns > 0)

@@ -11,7 +11,7 @@ import pytest
 import zmq
 from garbage import Mutator, bases
 from house import INSTANCE, key_map, lookup_key, poll_until
-from zmtp import GREETING, READY
+from zmtp import GREETING, READY, PlainClient, message
 from observe import SANITIZER, SOAK, anonymous_bytes, expect_back, footprint, settled
 
 MIB = 1 << 20
@@ -133,6 +133,54 @@ def test_a_request_of_a_hundred_thousand_frames_is_passed_over(server, raw):
         connection.send(b"\x01", b"\x18", *([b"x" * 40] * 50_000))
         assert connection.call(24) == "OK"
     expect_back(one, {}, memory_before=memory, slack_bytes=(64 if SANITIZER else 16) * MIB)
+
+
+@pytest.mark.skipif(bool(SANITIZER), reason="it is the memory of the plain allocator that counts")
+@pytest.mark.parametrize("peers", [1, 4])
+def test_messages_without_an_end_are_cut_off_and_their_memory_goes_back(server, peers):
+    """Frame after frame of one byte: each costs dozens, and libzmq keeps them until the last."""
+    one = server()
+    one.allow(r"messages that do not end: \d connections? shut down")
+    serves(one)
+    bystander = PlainClient(one)
+    before, memory = footprint(one), settled(lambda: anonymous_bytes(one))
+    frames, most = b"\x01\x01x" * 10_000, 0
+    endless = [PlainClient(one) for _ in range(peers)]
+    for client in endless:
+        client.socket.settimeout(5)
+    try:
+        for _ in range(100_000):  # 3 GB
+            for client in endless:
+                client.socket.sendall(frames)
+            most = max(most, anonymous_bytes(one) - memory)
+        raise AssertionError("nobody stopped it")
+    except OSError:
+        pass
+    print(f"cut off at {most / MIB:.0f} MiB")
+    assert most < 2560 * MIB
+    assert "shut down" in one.log()
+    assert bystander.call(24) == "OK"
+    for client in endless:
+        client.close()
+    serves(one)
+    expect_back(one, before, memory_before=memory, slack_bytes=96 * MIB)
+    bystander.close()
+
+
+def test_a_large_message_may_take_its_time(server):
+    one = server(environment=QUIET_ASAN)
+    one.allow("its tensors cannot be read", "Error handling operation commit_store")
+    client, size = PlainClient(one), 700 * MIB
+    head = [b"\x01", b"\x11", msgpack.packb(key_map()), msgpack.packb(INSTANCE)]
+    client.socket.sendall(message([*head, b""])[:-2])
+    client.socket.sendall(b"\x02" + struct.pack(">Q", size + 5) + b"\xc6" + struct.pack(">I", size))
+    block = bytes(MIB)
+    for number in range(700):
+        client.socket.sendall(block)
+        if number == 620:  # two looks of the server
+            time.sleep(3)
+    assert client.receive()[2] == b"\xc2"
+    client.close()
 
 
 def test_odd_uids_come_back_as_they_were(server, raw):

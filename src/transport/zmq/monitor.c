@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "transport/zmq/endless.h"
 #include "transport/zmq/greeting.h"
 
 #define LMC_LOGGER "lmcache.zmq"
@@ -19,12 +21,14 @@
 #define PATIENCE_NS LMC_NS_PER_S /* with those who say nothing that we understand */
 #define CROWD 64                 /* so many at a time are clients that all come at once */
 #define CROWD_PATIENCE_NS (10 * LMC_NS_PER_S)
+#define CROWD_OF_LONGEST 4 /* messages of the longest form may be on their way at a time */
 
 /* What is known of one descriptor. */
 typedef struct lmc_zmq_connection {
     bool open;
     lmc_zmq_peer *peer; /* NULL: has sent nothing yet */
     lmc_zmq_greeting greeting;
+    lmc_zmq_progress progress;
 } lmc_zmq_connection;
 
 struct lmc_zmq_monitor {
@@ -37,6 +41,7 @@ struct lmc_zmq_monitor {
     int64_t greetings_at_ns; /* when to look at them; 0: not */
     int events_fd;
     int bell; /* eventfd that wakes the thread */
+    lmc_zmq_growth growth;
     lmc_mpsc reports;
     _Atomic bool stopping, tidy_due;
     lmc_thread thread;
@@ -72,6 +77,7 @@ static void apply(lmc_zmq_monitor *monitor, uint16_t event, int fd, lmc_mpsc_nod
         connection->peer = NULL;
     }
     connection->open = event == ZMQ_EVENT_ACCEPTED;
+    connection->progress = (lmc_zmq_progress){0};
     monitor->greeting_count -= connection->greeting.since_ns != 0;
     connection->greeting.since_ns = 0;
     if (connection->open) {
@@ -141,6 +147,77 @@ static int64_t read_events(lmc_zmq_monitor *monitor) {
     lmc_lock_drop(&monitor->lock);
     send_gone(monitor, gone);
     return greetings_at;
+}
+
+/* ---- messages without an end ---- */
+
+static uint32_t messages_of(const lmc_zmq_connection *connection) {
+    const lmc_zmq_peer *peer = connection->peer;
+    return peer != NULL ? atomic_load_explicit(&peer->messages, memory_order_relaxed) : 0;
+}
+
+/* What is known of all messages that have not ended. */
+typedef struct unended {
+    uint64_t bytes;
+    bool suspect; /* one has not gone on to a next one */
+} unended;
+
+/* Lock held. */
+static unended look_at_progress(lmc_zmq_monitor *monitor) {
+    unended found = {0};
+    for (int fd = 0; fd < monitor->connection_count; fd++) {
+        lmc_zmq_connection *connection = &monitor->connections[fd];
+        if (!connection->open)
+            continue;
+        found.bytes +=
+            lmc_zmq_progress_look(&connection->progress, fd, messages_of(connection));
+        found.suspect |= connection->progress.stalled;
+    }
+    return found;
+}
+
+/* Lock held. Those with more than `most`. libzmq sees the end and frees what it has. */
+static size_t shut_stalled(lmc_zmq_monitor *monitor, uint64_t most) {
+    size_t count = 0;
+    for (int fd = 0; fd < monitor->connection_count; fd++) {
+        lmc_zmq_connection *connection = &monitor->connections[fd];
+        lmc_zmq_progress *progress = &connection->progress;
+        if (!connection->open || !progress->stalled || progress->unended <= most)
+            continue;
+        progress->stalled = false;
+        count += shutdown(fd, SHUT_RDWR) == 0;
+    }
+    return count;
+}
+
+/* Lock held. */
+static size_t end_endless(lmc_zmq_monitor *monitor, size_t accounted) {
+    uint64_t longest = monitor->options.message_max;
+    unended found = look_at_progress(monitor);
+    if (!found.suspect) {
+        lmc_zmq_growth_accept(&monitor->growth);
+        return 0;
+    }
+    bool strange = found.bytes / CROWD_OF_LONGEST > longest ||
+                   lmc_zmq_growth_is_strange(&monitor->growth, accounted + 2 * found.bytes);
+    return shut_stalled(monitor, strange ? 0 : longest);
+}
+
+size_t lmc_zmq_monitor_end_endless(lmc_zmq_monitor *monitor, size_t accounted) {
+    lmc_mpsc_node *gone = NULL;
+    size_t count = 0;
+    lmc_lock_take(&monitor->lock);
+    bool large = lmc_zmq_growth_is_large(&monitor->growth);
+    if (large) {
+        while (read_event(monitor, &gone)) {
+        }
+        count = end_endless(monitor, accounted);
+    }
+    lmc_lock_drop(&monitor->lock);
+    send_gone(monitor, gone);
+    if (large)
+        lmc_zmq_monitor_tidy(monitor);
+    return count;
 }
 
 /* ---- the request loop's side ---- */
@@ -284,6 +361,7 @@ lmc_status lmc_zmq_monitor_create(const lmc_zmq_monitor_options *options,
     if (made == NULL)
         return lmc_error_set(error, LMC_NO_MEMORY, "no memory for the connection monitor");
     made->options = *options;
+    lmc_zmq_growth_accept(&made->growth);
     lmc_lock_init(&made->lock, LMC_RANK_TRANSPORT, "zmq monitor");
     made->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     lmc_status status = LMC_OK;

@@ -21,6 +21,7 @@ typedef struct lmc_zmq_monitor_options {
     lmc_zmq_wake *wake; /* gets LMC_ZMQ_ERRAND_CLOSED for each watched peer that went */
     void (*connection_closed)(void *arg, uint64_t connection); /* may be NULL */
     void *arg;
+    size_t message_max; /* bytes; no message is longer */
     /* Housekeeping on the monitor's thread: called after an interval once
      * lmc_zmq_monitor_tidy() was called, and again while it returns true. */
     bool (*tidy)(void *arg);
@@ -46,6 +47,12 @@ bool lmc_zmq_monitor_watch(lmc_zmq_monitor *monitor, lmc_zmq_peer *peer, lmc_zmq
 bool lmc_zmq_monitor_unwatch(lmc_zmq_monitor *monitor, lmc_zmq_peer *peer);
 /* Has connection_closed called for the peer, then drops the table's reference. */
 void lmc_zmq_monitor_report(lmc_zmq_monitor *monitor, lmc_zmq_peer *peer);
+/*
+ * Any thread, about once a second: shuts down connections whose message grows without an end,
+ * see endless.h. `accounted`: bytes of requests and replies that the door knows of. Returns how
+ * many.
+ */
+size_t lmc_zmq_monitor_end_endless(lmc_zmq_monitor *monitor, size_t accounted);
 /* Any thread; cheap when it is due already. */
 void lmc_zmq_monitor_tidy(lmc_zmq_monitor *monitor);
 

@@ -20,8 +20,9 @@ typedef struct lmc_zmq_peer {
     bool closed;           /* its connection is gone */
     uint32_t calls;        /* requests not ended yet */
     _Atomic uint32_t references;
-    size_t unmarked;       /* bytes of replies since a counted frame (loop) */
-    _Atomic size_t unread; /* bytes of reply frames that libzmq holds */
+    _Atomic uint32_t messages; /* that have come; written by the loop alone */
+    size_t unmarked;           /* bytes of replies since a counted frame (loop) */
+    _Atomic size_t unread;     /* bytes of reply frames that libzmq holds */
     size_t id_size;
     uint8_t id[];
 } lmc_zmq_peer;

@@ -91,7 +91,7 @@ static lmc_zmq_peer *add_peer(lmc_zmq_transport *transport, const void *id, size
     return peer;
 }
 
-static lmc_zmq_peer *find_peer(lmc_zmq_transport *transport, zmq_msg_t *message) {
+static lmc_zmq_peer *look_up_peer(lmc_zmq_transport *transport, zmq_msg_t *message) {
     const void *id = zmq_msg_data(message);
     size_t size = zmq_msg_size(message);
     lmc_zmq_peer *peer = lmc_zmq_peers_find(&transport->peers, id, size);
@@ -106,6 +106,15 @@ static lmc_zmq_peer *find_peer(lmc_zmq_transport *transport, zmq_msg_t *message)
     if (tied)
         lmc_zmq_loop_close_peer(transport, peer);
     return added;
+}
+
+static lmc_zmq_peer *find_peer(lmc_zmq_transport *transport, zmq_msg_t *message) {
+    lmc_zmq_peer *peer = look_up_peer(transport, message);
+    if (peer == NULL)
+        return NULL;
+    uint32_t messages = atomic_load_explicit(&peer->messages, memory_order_relaxed);
+    atomic_store_explicit(&peer->messages, messages + 1, memory_order_relaxed);
+    return peer;
 }
 
 /* ---- what it asks for ---- */

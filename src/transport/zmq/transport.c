@@ -12,6 +12,7 @@
 
 #define LMC_LOGGER "lmcache.zmq"
 #define GIB ((size_t)1 << 30)
+#define HEADS_MAX ((size_t)1 << 20) /* of a message, beside its one large frame */
 #define REPLIES_MAX 100000 /* unread per peer; never 0, which would be unlimited (D35) */
 #define REQUESTS_MAX 1000  /* not read yet per peer; more wait at the client */
 #define HANDSHAKE_MS 10000 /* for all of it; strangers are shown out sooner (greeting.h) */
@@ -72,6 +73,7 @@ static lmc_status open_monitor(lmc_zmq_transport *transport, lmc_error *error) {
         .wake = &transport->wake,
         .connection_closed = transport->options.connection_closed,
         .arg = transport->options.arg,
+        .message_max = transport->options.max_message_bytes + HEADS_MAX,
         .tidy = tidy,
         .tidy_arg = transport,
         .tidy_ns = TIDY_NS,
@@ -204,6 +206,16 @@ void lmc_zmq_transport_destroy(lmc_zmq_transport *transport) {
     lmc_zmq_peers_fini(&transport->peers);
     lmc_zmq_replies_fini(&transport->replies);
     free(transport);
+}
+
+void lmc_zmq_transport_look(lmc_zmq_transport *transport) {
+    uint64_t accounted = lmc_zmq_counted(transport, LMC_ZMQ_IN_FLIGHT_BYTES) +
+                         atomic_load_explicit(&transport->replies.unread, memory_order_relaxed);
+    size_t count = lmc_zmq_monitor_end_endless(transport->monitor, (size_t)accounted);
+    if (count > 0)
+        LMC_WARNING("memory was running full of messages that do not end: %zu connections shut "
+                    "down",
+                    count);
 }
 
 /* ---- reports ---- */

@@ -49,6 +49,10 @@ const char *lmc_zmq_transport_endpoint(const lmc_zmq_transport *transport);
  * yet started. A loop that does not come round for a second is not well. */
 int64_t lmc_zmq_transport_last_turn_ns(lmc_zmq_transport *transport);
 
+/* Any thread, about once a second until destroy: looks for messages that grow without an end.
+ */
+void lmc_zmq_transport_look(lmc_zmq_transport *transport);
+
 typedef struct lmc_zmq_stats {
     uint64_t requests;          /* messages read */
     uint64_t replies;           /* messages sent */
