@@ -49,6 +49,7 @@ log = logging.getLogger("lmcached")
 
 WRAPPER_CODE = 1  # MessagePack extension type of device and shared-memory wrappers
 _COPY_BELOW = 64 << 10  # frames smaller than this are cheaper to copy than to hand over
+_REPLIES_PER_TURN = 256
 
 
 class Future(concurrent.futures.Future, Generic[T]):
@@ -454,7 +455,8 @@ class _Loop:
     # ---- receiving ----
 
     def _receive(self) -> None:
-        while True:
+        # Not for ever: a server that goes on and on must not keep requests, deadlines and the end waiting.
+        for _ in range(_REPLIES_PER_TURN):
             try:
                 frames = self._socket.recv_multipart(flags=zmq.NOBLOCK, copy=False)
             except zmq.Again:

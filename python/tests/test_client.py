@@ -5,6 +5,7 @@ import time
 
 import msgpack
 import pytest
+import zmq
 
 from lmcached import (
     Client,
@@ -15,7 +16,7 @@ from lmcached import (
     RequestTimeout,
     ServerModuleCallRequest,
 )
-from lmcached.client import normalize_url
+from lmcached.client import _Loop, normalize_url
 
 
 def packed(value):
@@ -114,6 +115,28 @@ def test_requests_made_while_the_server_is_away_arrive_later(fake_server, free_p
         server = fake_server(lambda name, args: packed("OK"), endpoint=f"tcp://127.0.0.1:{free_port}")
         assert {future.result(20) for future in futures} == {"OK"}
     assert len(server.requests) == 2000
+
+
+class Endless:
+    """A socket that always has another reply, and no room."""
+
+    def __init__(self):
+        self.taken = 0
+
+    def recv_multipart(self, flags, copy):
+        assert not copy
+        self.taken += 1
+        if self.taken > 100_000:
+            raise AssertionError("the loop does nothing else any more")
+        return [zmq.Frame(b"\x7b"), zmq.Frame(b"\x18"), zmq.Frame(b"\xa2OK")]
+
+
+def test_a_server_that_never_stops_sending_gets_a_turn_only():
+    loop = _Loop(None)
+    loop._socket = Endless()
+    for turn in range(1, 4):
+        loop._receive()
+        assert 0 < loop._socket.taken <= turn * 1000
 
 
 def test_closing_fails_what_is_outstanding(fake_server):

@@ -230,6 +230,26 @@ static void closing_the_client_ends_open_futures(void **state) {
     stop_server(&server);
 }
 
+/* Looking for each of them from the start would take minutes; the alarm only ends that. */
+static void a_crowd_of_open_futures_ends_with_the_client(void **state) {
+    (void)state;
+    enum { CROWD = 200000 };
+    lmc_noop_request request = {0};
+    lmc_future **futures = calloc(CROWD, sizeof(*futures));
+    assert_non_null(futures);
+    lmc_client *client = lmc_client_open("tcp://127.0.0.1:1");
+    for (size_t i = 0; i < CROWD; i++)
+        futures[i] = lmc_client_call(client, "noop", &request);
+    (void)alarm(60);
+    lmc_client_close(client);
+    (void)alarm(0);
+    for (size_t i = 0; i < CROWD; i++) {
+        assert_int_equal(lmc_future_wait(futures[i], 0, NULL), LMC_CLOSED);
+        lmc_future_free(futures[i]);
+    }
+    free(futures);
+}
+
 static void requests_made_before_the_server_is_there_are_answered(void **state) {
     (void)state;
     fake_server probe;
@@ -383,6 +403,7 @@ int main(void) {
         cmocka_unit_test(an_unanswered_call_times_out_and_may_be_freed),
         cmocka_unit_test(a_wait_may_have_no_end_or_no_length),
         cmocka_unit_test(closing_the_client_ends_open_futures),
+        cmocka_unit_test(a_crowd_of_open_futures_ends_with_the_client),
         cmocka_unit_test(requests_made_before_the_server_is_there_are_answered),
         cmocka_unit_test(an_unknown_operation_is_named),
         cmocka_unit_test(a_bad_url_is_refused_with_a_text),

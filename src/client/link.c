@@ -13,6 +13,7 @@
 
 #define CONNECT_TIMEOUT_MS 5000
 #define RECONNECT_MAX_MS 1000
+#define REPLIES_PER_TURN 256
 
 static void ring(lmc_link *link) {
     uint64_t one = 1;
@@ -143,8 +144,9 @@ static void deliver(lmc_link *link, zmq_msg_t frames[3], size_t count) {
         lmc_future_drop(future);
 }
 
-static void receive_all(lmc_link *link) {
-    for (;;) {
+/* Not for ever: a server that goes on and on must not keep requests, or the end, waiting. */
+static void receive_some(lmc_link *link) {
+    for (int replies = 0; replies < REPLIES_PER_TURN; replies++) {
         zmq_msg_t frames[3];
         for (int i = 0; i < 3; i++)
             zmq_msg_init(&frames[i]);
@@ -166,20 +168,29 @@ static bool is_closing(lmc_link *link) {
     return closing;
 }
 
+/* One that has no answer yet, ended; NULL: none is left. */
+static lmc_future *end_one(lmc_link *link, size_t *at) {
+    void *value;
+    bool found = lmc_hashmap_next(link->in_flight, at, NULL, &value);
+    if (!found) { /* one that its owner has freed meanwhile may have moved another */
+        *at = 0;
+        found = lmc_hashmap_next(link->in_flight, at, NULL, &value);
+    }
+    if (!found)
+        return NULL;
+    lmc_future *open = value;
+    lmc_hashmap_remove_id(link->in_flight, open->uid);
+    finish(open, LMC_CLOSED, NULL);
+    return open;
+}
+
 /* Ends every future that is still open. */
 static void abandon_all(lmc_link *link) {
     size_t at = 0;
-    void *value;
     for (;;) {
         lmc_lock_take(&link->lock);
         lmc_future *queued = pop_outgoing(link);
-        lmc_future *open = NULL;
-        at = 0;
-        if (lmc_hashmap_next(link->in_flight, &at, NULL, &value)) {
-            open = value;
-            lmc_hashmap_remove_id(link->in_flight, open->uid);
-            finish(open, LMC_CLOSED, NULL);
-        }
+        lmc_future *open = end_one(link, &at);
         lmc_lock_drop(&link->lock);
         if (queued != NULL)
             lmc_future_drop(queued);
@@ -203,7 +214,7 @@ static void run(void *arg) {
             break;
         if (items[1].revents != 0)
             hush(link);
-        receive_all(link);
+        receive_some(link);
         blocked = send_queued(link);
     }
     zmq_close(link->socket);
