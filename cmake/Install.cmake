@@ -37,4 +37,5 @@ install(DIRECTORY python/lmcache-0.99.0.dist-info DESTINATION lib/lmcached/pytho
 
 install(FILES README.md LICENSE SECURITY.md TYPE DOC)
 install(FILES python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python)
+install(FILES bench/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 install(DIRECTORY docs examples TYPE DOC PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE)

@@ -142,6 +142,14 @@ def test_a_module_that_is_not_there_is_one_line_also_where_the_package_is_instal
     assert "/../" not in done.stderr + done.stdout
 
 
+def test_what_the_installed_pages_link_to_is_installed(prefix):
+    pages = list((prefix / "share/doc/lmcached").rglob("*.md"))
+    assert len(pages) > 8
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page} links to {target}"
+
+
 def test_both_names_are_installed_and_are_one_program(prefix):
     told = {name: run(prefix / "bin" / name, "version") for name in ("lmcached", "lmcache")}
     assert told["lmcached"] == told["lmcache"] != ""
