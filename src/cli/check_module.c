@@ -143,16 +143,6 @@ static void check_graph(checked_files *checked) {
     free(order);
 }
 
-static bool is_object(const char *text) {
-    const lmc_json_value *value = NULL;
-    lmc_arena arena;
-    lmc_arena_init(&arena, 0);
-    bool object = lmc_json_read(&arena, lmc_text(text), &value, NULL) == LMC_OK &&
-                  value->kind == LMC_JSON_IS_OBJECT;
-    lmc_arena_fini(&arena);
-    return object;
-}
-
 /* A class in Python is known once it is built. */
 static void show_python(void *arg, const lmc_module_row *row) {
     if (strcmp(row->origin, "python") == 0)
@@ -237,7 +227,7 @@ int lmc_command_check_module(lmc_cli *cli, int count, char *const *words) {
     if (checked.factory != NULL && lmc_module_path_is_native(checked.paths[checked.count - 1]))
         return complain(cli, "argument --factory: not a module in Python: ",
                         checked.paths[checked.count - 1]);
-    if (checked.config != NULL && !is_object(checked.config))
+    if (checked.config != NULL && !lmc_json_is_object_text(checked.config))
         return complain(cli, "argument --config: not a JSON object: ", checked.config);
     lmc_log_set_level("lmcache", LMC_LOG_WARNING);
     check_all(cli, &checked);

@@ -7,6 +7,16 @@
 #include "config/python_text.h"
 #include "config/secret.h"
 
+bool lmc_json_is_object_text(const char *text) {
+    const lmc_json_value *value = NULL;
+    lmc_arena arena;
+    lmc_arena_init(&arena, 0);
+    bool object = lmc_json_read(&arena, lmc_text(text), &value, NULL) == LMC_OK &&
+                  value->kind == LMC_JSON_IS_OBJECT;
+    lmc_arena_fini(&arena);
+    return object;
+}
+
 const lmc_json_value *lmc_json_get(const lmc_json_value *object, const char *name) {
     const lmc_json_value *member = object->kind == LMC_JSON_IS_OBJECT ? object->first : NULL;
     while (member != NULL && !lmc_slice_is(member->name, name))

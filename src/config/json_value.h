@@ -43,6 +43,9 @@ typedef struct lmc_json_value {
 lmc_status lmc_json_read(lmc_arena *arena, lmc_slice text, const lmc_json_value **value,
                          lmc_error *error);
 
+/* Whether this is JSON, and an object; not when there is no memory to find out. */
+bool lmc_json_is_object_text(const char *text);
+
 const lmc_json_value *lmc_json_get(const lmc_json_value *object, const char *name);
 /* Numbers, not booleans. */
 bool lmc_json_is_number(const lmc_json_value *value);

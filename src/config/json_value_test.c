@@ -123,8 +123,17 @@ static void deep_nesting_is_refused(void **state) {
     lmc_arena_fini(&arena);
 }
 
+static void a_text_is_told_to_be_an_object_or_not(void **state) {
+    (void)state;
+    assert_true(lmc_json_is_object_text(" {\"a\": 1} "));
+    static const char *const others[] = {"", "{", "[]", "null", "3", "{} {}"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(lmc_json_is_object_text(others[i]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_is_told_to_be_an_object_or_not),
         cmocka_unit_test(a_mistake_is_told_as_python_tells_it),
         cmocka_unit_test(values_read_as_python_reads_them),
         cmocka_unit_test(a_value_keeps_the_text_it_came_in),

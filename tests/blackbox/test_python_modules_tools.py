@@ -3,6 +3,8 @@
 import os
 import subprocess
 
+import pytest
+
 from house import run_cli
 from modules import KIT
 from python_packages import DROP, FAKE, FOUR, needs_host
@@ -113,3 +115,21 @@ def test_the_tools_take_the_name_of_a_factory(packages):
     assert done.returncode == 1 and "module 'old' has no attribute 'nothing'" in done.stdout
     done = run_cli("check-module", "--factory", "make", "./a.so", environment=environment)
     assert done.returncode == 2 and "argument --factory: not a module in Python: ./a.so" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        ([], "the following arguments are required: MODULE"),
+        (["--bogus", "./a.so"], "unrecognized arguments: --bogus"),
+        (["./a.so", "./b.so"], "unrecognized arguments: ./b.so"),
+        (["./a.so", "--times"], "expected one argument after --times"),
+        (["./a.so", "--times", "3x"], "argument --times: expected a whole number above 0, not 3x"),
+        (["--config", "[]", "./a.so"], "argument --config: not a JSON object: []"),
+        (["--factory", "make", "./a.so"], "argument --factory: not a module in Python: ./a.so"),
+    ],
+)
+def test_the_kit_says_what_is_wrong_with_its_words(words, text):
+    done = subprocess.run([KIT, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("usage: ") and done.stderr.endswith(f"\nlmcached-module-test: error: {text}\n")
