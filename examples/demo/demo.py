@@ -318,7 +318,7 @@ def story(server):
         for worker in (shared, copying):
             worker.unregister()
 
-    step("Call a server module: examples/hello_module, 60 lines of C that the server loaded")
+    step("Call a server module: examples/hello_module, 58 lines of C that the server loaded")
     answer = call_module(server, "engine")
     say(f"lmcached call {server.url} hello.greet engine")
     say(f"-> {answer}")
