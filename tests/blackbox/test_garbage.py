@@ -157,7 +157,7 @@ def test_messages_without_an_end_are_cut_off_and_their_memory_goes_back(server, 
     except OSError:
         pass
     print(f"cut off at {most / MIB:.0f} MiB")
-    assert most < 2560 * MIB
+    assert most < 4096 * MIB
     assert "shut down" in one.log()
     assert bystander.call(24) == "OK"
     for client in endless:

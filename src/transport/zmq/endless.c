@@ -50,8 +50,11 @@ uint64_t lmc_zmq_progress_look(lmc_zmq_progress *progress, int fd, uint32_t mess
     if (messages != progress->messages || bytes < progress->bytes_then) {
         progress->messages = messages;
         progress->bytes_then = bytes;
+        progress->large = false;
     }
+    bool was_large = progress->large;
     progress->unended = bytes - progress->bytes_then;
-    progress->stalled = progress->unended >= MUCH;
+    progress->large = progress->unended >= MUCH;
+    progress->stalled = was_large && progress->large;
     return progress->unended;
 }

@@ -22,7 +22,8 @@ typedef struct lmc_zmq_progress {
     uint64_t bytes_then; /* received when the last message was noticed */
     uint64_t unended;    /* received since */
     uint32_t messages;
-    bool stalled; /* much has come since, and no message */
+    bool large;   /* much has come since */
+    bool stalled; /* and already had at the look before */
 } lmc_zmq_progress;
 
 /* Of the process. */

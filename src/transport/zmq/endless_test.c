@@ -59,9 +59,24 @@ static void what_came_since_the_last_message_counts(void **state) {
     assert_false(progress.stalled);
     arrive(made, 60 << 10);
     assert_int_equal(lmc_zmq_progress_look(&progress, made->near, 0), 64 << 10);
-    assert_true(progress.stalled);
+    assert_true(progress.large);
     assert_int_equal(lmc_zmq_progress_look(&progress, made->near, 1), 0);
-    assert_false(progress.stalled);
+    assert_false(progress.large);
+}
+
+static void a_message_is_stalled_when_two_looks_find_it_large(void **state) {
+    const line *made = *state;
+    lmc_zmq_progress progress = {0};
+    arrive(made, 64 << 10);
+    lmc_zmq_progress_look(&progress, made->near, 7);
+    arrive(made, 64 << 10);
+    lmc_zmq_progress_look(&progress, made->near, 7);
+    assert_true(progress.large && !progress.stalled);
+    lmc_zmq_progress_look(&progress, made->near, 7);
+    assert_true(progress.stalled);
+    arrive(made, 64 << 10);
+    lmc_zmq_progress_look(&progress, made->near, 8);
+    assert_false(progress.large || progress.stalled);
 }
 
 static void a_connection_that_goes_from_message_to_message_is_never_stalled(void **state) {
@@ -99,6 +114,7 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, connect_line, close_line)
     const struct CMUnitTest tests[] = {
         T(what_came_since_the_last_message_counts),
+        T(a_message_is_stalled_when_two_looks_find_it_large),
         T(a_connection_that_goes_from_message_to_message_is_never_stalled),
         T(what_lies_unread_costs_nothing_here),
         cmocka_unit_test(growth_is_measured_from_what_was_accepted),

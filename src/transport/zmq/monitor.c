@@ -159,7 +159,7 @@ static uint32_t messages_of(const lmc_zmq_connection *connection) {
 /* What is known of all messages that have not ended. */
 typedef struct unended {
     uint64_t bytes;
-    bool suspect; /* one has not gone on to a next one */
+    bool suspect; /* there is a large one */
 } unended;
 
 /* Lock held. */
@@ -171,7 +171,7 @@ static unended look_at_progress(lmc_zmq_monitor *monitor) {
             continue;
         found.bytes +=
             lmc_zmq_progress_look(&connection->progress, fd, messages_of(connection));
-        found.suspect |= connection->progress.stalled;
+        found.suspect |= connection->progress.large;
     }
     return found;
 }
@@ -200,7 +200,10 @@ static size_t end_endless(lmc_zmq_monitor *monitor, size_t accounted) {
     }
     bool strange = found.bytes / CROWD_OF_LONGEST > longest ||
                    lmc_zmq_growth_is_strange(&monitor->growth, accounted + 2 * found.bytes);
-    return shut_stalled(monitor, strange ? 0 : longest);
+    size_t count = shut_stalled(monitor, strange ? 0 : longest);
+    if (count > 0) /* whatever stays was not theirs, and is no reason to shut others down */
+        lmc_zmq_growth_accept(&monitor->growth);
+    return count;
 }
 
 size_t lmc_zmq_monitor_end_endless(lmc_zmq_monitor *monitor, size_t accounted) {
