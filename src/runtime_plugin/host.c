@@ -23,6 +23,7 @@ static lmc_status create(lmc_plugin_host **out, int64_t grace_ns, lmc_error *err
     host->grace_ns = grace_ns;
     host->tell_ns = INT64_MAX;
     host->socket = -1;
+    host->watcher_fd = -1;
     host->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     host->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     lmc_uuid4(host->token);
@@ -173,6 +174,8 @@ void lmc_plugin_host_destroy(lmc_plugin_host *host) {
     lmc_buffer_fini(&host->inbox);
     lmc_buffer_fini(&host->sending);
     lmc_buffer_fini(&host->outbox);
+    if (host->watcher_fd >= 0)
+        close(host->watcher_fd);
     if (host->wake_fd >= 0)
         close(host->wake_fd);
     if (host->idle_fd >= 0)

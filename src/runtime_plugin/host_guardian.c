@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,7 @@ lmc_status lmc_host_launch_guardian(lmc_plugin_host *host, lmc_error *error) {
         return lmc_error_set_errno(error, LMC_FAILED, number, "the guardian cannot be started");
     }
     host->socket = ends[0];
+    host->watcher_fd = (int)syscall(SYS_pidfd_open, host->watcher, 0);
     return LMC_OK;
 }
 

@@ -34,6 +34,7 @@ struct lmc_plugin_host {
     int64_t grace_ns;
     int socket, wake_fd, idle_fd;
     pid_t watcher;     /* the guardian's parent, our child; constant */
+    int watcher_fd;    /* readable once it is dead; -1: this system has no such thing */
     int was_subreaper; /* what this process was before */
     lmc_thread thread;
     lmc_buffer inbox, sending; /* the host's thread only */

@@ -11,6 +11,7 @@
 
 #define LMC_LOGGER "lmcache.plugin"
 #define READ_MAX 65536
+#define LAST_READS 1000 /* of what a guardian said before its watcher died */
 #define TELL_NS LMC_NS_PER_S
 #define LOG_WAIT_MS 250
 
@@ -263,6 +264,14 @@ static int patience(const lmc_plugin_host *host) {
     return ms < 0 ? 0 : (int)ms;
 }
 
+/* The guardian has said what it says before an end in order; a stopped one never will. */
+static bool hear_last_words(lmc_plugin_host *host) {
+    struct pollfd more = {.fd = host->socket, .events = POLLIN};
+    for (int i = 0; i < LAST_READS && poll(&more, 1, 0) > 0 && receive(host); i++)
+        ;
+    return false;
+}
+
 static bool turn(lmc_plugin_host *host) {
     uint64_t count;
     if (!send_some(host))
@@ -270,12 +279,15 @@ static bool turn(lmc_plugin_host *host) {
     struct pollfd polled[] = {
         {.fd = host->socket,
          .events = (short)(POLLIN | (host->sending.size > 0 ? POLLOUT : 0))},
-        {.fd = host->wake_fd, .events = POLLIN}};
-    poll(polled, 2, patience(host));
+        {.fd = host->wake_fd, .events = POLLIN},
+        {.fd = host->watcher_fd, .events = POLLIN}};
+    poll(polled, 3, patience(host));
     if (polled[1].revents != 0 && read(host->wake_fd, &count, sizeof count) < 0)
         count = 0;
     if (lmc_now(&lmc_system_clock) >= host->tell_ns)
         tell_losses(host);
+    if (polled[2].revents != 0)
+        return hear_last_words(host);
     return polled[0].revents == 0 || receive(host);
 }
 
