@@ -155,3 +155,19 @@ def alive(pid):
     except OSError:
         return False
     return text[text.rindex(")") + 2] not in "ZX"
+
+
+def run_with_owners(server, tmp_path):
+    """A server with plugins of every stubbornness, its processes by name, and the folder of what must not stay."""
+    folder = PluginFolder(tmp_path / "changelings")
+    for name in ("goes.py", "stays.py"):
+        folder.python(name, CHANGELING)
+    folder.python("stubborn.py", STUBBORN)
+    one = run_plugins(server, folder)
+    for name in ("goes.py", "stays.py"):
+        one.wait_log(rf"\[{name}\] left")
+    poll_until(lambda: len(folder.processes()) >= 10, "all of them")
+    status = one.status()
+    numbers = {"server": one.process.pid, "guardian": status["plugin_guardian"], "watcher": status["plugin_watcher"]}
+    assert len(set(numbers.values())) == 3
+    return one, numbers, folder

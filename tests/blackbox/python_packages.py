@@ -36,6 +36,20 @@ def tracked_instance_count(self): return 3
 """
 DROP = 'def drop_instance_state(self, instance_id): trace("drop", instance_id)\n'
 
+# A side service that echoes until self.stop is set; its last lines are the test's.
+SIDECAR = """
+def register_zmq_services(self, server):
+    import zmq
+    self.stop, self.socket = threading.Event(), server.ctx.socket(zmq.REP)
+    self.socket.bind_to_random_port("tcp://127.0.0.1")
+    self.thread = threading.Thread(target=self.serve)
+    self.thread.start()
+def serve(self):
+    while not self.stop.is_set():
+        if self.socket.poll(5):
+            self.socket.send(self.socket.recv())
+"""
+
 # What every module has; a test adds what it is about. `trace(...)` writes a line that the test reads.
 HEAD = '''
 import os, sys, threading, time

@@ -12,7 +12,7 @@ import pytest
 
 from house import poll_until
 from modules import KIT, flags, spec
-from python_packages import needs_host
+from python_packages import SIDECAR, needs_host
 
 pytestmark = needs_host
 
@@ -61,16 +61,7 @@ def work(self, payload):
 @request_handler(HandlerType.BLOCKING)
 def query_prefetch_lookup_hits(self, request_id: str) -> "int | None":
     return self.inner.query_prefetch_lookup_hits(request_id)
-def register_zmq_services(self, server):
-    import zmq
-    self.stop, self.socket = threading.Event(), server.ctx.socket(zmq.REP)
-    self.socket.bind_to_random_port("tcp://127.0.0.1")
-    self.thread = threading.Thread(target=self.serve)
-    self.thread.start()
-def serve(self):
-    while not self.stop.is_set():
-        if self.socket.poll(5):
-            self.socket.send(self.socket.recv())
+""" + SIDECAR + """\
     self.socket.close(0)
 def touch_instance(self, instance_id):
     pass

@@ -7,7 +7,7 @@ import pytest
 
 from house import run_cli
 from modules import KIT
-from python_packages import DROP, FAKE, FOUR, needs_host
+from python_packages import DROP, FAKE, FOUR, SIDECAR, needs_host
 
 pytestmark = needs_host
 
@@ -51,17 +51,7 @@ def kit(packages, *words):
     return subprocess.run([KIT, *words], env=environment, capture_output=True, text=True, timeout=300)
 
 
-SIDECAR = """
-def register_zmq_services(self, server):
-    import zmq
-    self.stop, self.socket = threading.Event(), server.ctx.socket(zmq.REP)
-    self.socket.bind_to_random_port("tcp://127.0.0.1")
-    self.thread = threading.Thread(target=self.serve)
-    self.thread.start()
-def serve(self):
-    while not self.stop.is_set():
-        if self.socket.poll(5):
-            self.socket.send(self.socket.recv())
+ENDED = """\
     {end}
 def close(self):
     self.stop.set()
@@ -70,10 +60,11 @@ def close(self):
 
 
 def test_the_kit_counts_sockets_of_a_sidecar_and_not_the_context_that_all_share(packages):
-    done = kit(packages, packages.one_class(SIDECAR.format(end="self.socket.close(0)")))
+    done = kit(packages, packages.one_class(SIDECAR + ENDED.format(end="self.socket.close(0)")))
     assert done.returncode == 0 and done.stdout.endswith("9 passed, 0 failed\n"), done.stdout + done.stderr
     kept = "kept = []\n"
-    done = kit(packages, packages.one_class(SIDECAR.format(end="kept.append(self.socket)"), module="bad", more=kept))
+    leaves = SIDECAR + ENDED.format(end="kept.append(self.socket)")
+    done = kit(packages, packages.one_class(leaves, module="bad", more=kept))
     assert done.returncode == 1 and "descriptors are left behind" in done.stdout, done.stdout + done.stderr
 
 

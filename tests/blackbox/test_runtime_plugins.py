@@ -384,7 +384,7 @@ def test_50_who_ignores_sigterm_is_killed_after_the_grace(server, folder):
 
 LEAVERS = {
     "stubborn.py": STUBBORN,
-    "setsid.py": f"""
+    "setsid.py": """
 import subprocess, sys, time
 subprocess.Popen(["setsid", sys.executable, "-c", "import time; time.sleep(1000)", sys.argv[0]])
 print("up", flush=True)

@@ -11,7 +11,8 @@ import time
 import pytest
 from house import BINARY, free_ports, poll_until
 from plugin_house import (
-    CHANGELING, STUBBORN, PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, wait_state, zombies,
+    CHANGELING, STUBBORN, PluginFolder, alive, descendants, dropped_of, lines_of, plugin, run_plugins, run_with_owners, wait_state,
+    zombies,
 )  # fmt: skip
 
 SOAK = bool(os.environ.get("LMC_SOAK"))
@@ -194,17 +195,7 @@ def test_servers_come_and_go_without_a_trace(server, tmp_path):
     ids="+".join,
 )  # fmt: skip
 def test_51_whichever_one_or_two_of_server_guardian_and_watcher_are_killed_no_plugin_is_left(server, tmp_path, victims):
-    folder = PluginFolder(tmp_path / "changelings")
-    for name in ("goes.py", "stays.py"):
-        folder.python(name, CHANGELING)
-    folder.python("stubborn.py", STUBBORN)
-    one = run_plugins(server, folder)
-    for name in ("goes.py", "stays.py"):
-        one.wait_log(rf"\[{name}\] left")
-    poll_until(lambda: len(folder.processes()) >= 10, "all of them")
-    status = one.status()
-    numbers = {"server": one.process.pid, "guardian": status["plugin_guardian"], "watcher": status["plugin_watcher"]}
-    assert len(set(numbers.values())) == 3
+    one, numbers, folder = run_with_owners(server, tmp_path)
     one.allow(r"The guardian of the runtime plugins \(process \d+\) is gone: (its watcher, process \d+, was )?killed by signal 9")
     for victim in victims:
         os.kill(numbers[victim], signal.SIGKILL)

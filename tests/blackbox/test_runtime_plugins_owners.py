@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from house import poll_until
-from plugin_house import CHANGELING, STUBBORN, PluginFolder, alive, run_plugins
+from plugin_house import alive, run_with_owners
 
 FATES = {"stopped": signal.SIGSTOP, "killed": signal.SIGKILL}
 ONE = [((who, fate),) for who in ("guardian", "watcher") for fate in FATES]
@@ -24,18 +24,7 @@ def called(blows):
 
 @pytest.fixture
 def owned(server, tmp_path):
-    """A server, its processes by name, and the folder of what must not stay."""
-    folder = PluginFolder(tmp_path / "changelings")
-    for name in ("goes.py", "stays.py"):
-        folder.python(name, CHANGELING)
-    folder.python("stubborn.py", STUBBORN)
-    one = run_plugins(server, folder)
-    for name in ("goes.py", "stays.py"):
-        one.wait_log(rf"\[{name}\] left")
-    poll_until(lambda: len(folder.processes()) >= 10, "all of them")
-    status = one.status()
-    numbers = {"server": one.process.pid, "guardian": status["plugin_guardian"], "watcher": status["plugin_watcher"]}
-    assert len(set(numbers.values())) == 3
+    one, numbers, folder = run_with_owners(server, tmp_path)
     yield one, numbers, folder
     if alive(one.process.pid):
         os.kill(one.process.pid, signal.SIGCONT)
