@@ -69,15 +69,17 @@ static void large_reply_buffers_are_kept_for_reuse_within_the_bound(void **state
     d->options.reuse_bytes = 20 * MIB;
     door_serve(d);
     void *client = client_open(d);
-    for (int i = 0; i < 6; i++) {
+    size_t most_kept = 0; /* those that nobody uses for seconds are freed */
+    for (int i = 0; i < 6 || most_kept == 0; i++) {
         for (int k = 0; k < 4; k++)
             send_call(client, "zeros", 1);
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 4; k++) {
             assert_true(read_result(client, NULL) > 8 * MIB);
-        assert_true(door_stats(d).reuse_bytes <= 20 * MIB);
+            size_t kept = door_stats(d).reuse_bytes;
+            most_kept = kept > most_kept ? kept : most_kept;
+        }
     }
-    while (door_stats(d).reuse_bytes == 0)
-        sched_yield();
+    assert_true(most_kept <= 20 * MIB);
     door_close(d);
 }
 
