@@ -78,11 +78,18 @@ static lmc_status serve_requests(lmc_server *server, lmc_error *error) {
                                         &server->worker, error);
     if (status == LMC_OK)
         LMC_INFO("Serving requests on %s", lmc_zmq_transport_endpoint(server->transport));
-    if (status == LMC_OK && server->notify.watchdog_ns > 0)
-        status = lmc_timer_start(server->timers, 0, server->notify.watchdog_ns / 3,
-                                 "systemd-watchdog", feed_watchdog, server, &server->watchdog,
-                                 error);
     return status;
+}
+
+/* Beats begin once it is told, as the service manager expects them. */
+static lmc_status tell_ready(lmc_server *server, lmc_error *error) {
+    char text[200];
+    snprintf(text, sizeof text, "serving on %s", lmc_zmq_transport_endpoint(server->transport));
+    lmc_notify_ready(&server->notify, text);
+    if (server->notify.watchdog_ns == 0)
+        return LMC_OK;
+    return lmc_timer_start(server->timers, 0, server->notify.watchdog_ns / 3,
+                           "systemd-watchdog", feed_watchdog, server, &server->watchdog, error);
 }
 
 /* ---- start ---- */
@@ -115,6 +122,7 @@ static lmc_status start(lmc_server *server, lmc_error *error) {
     static lmc_status (*const steps[])(lmc_server *, lmc_error *) = {
         lmc_server_bind_http, start_core,           bind_requests,
         serve_requests,       lmc_server_open_http, lmc_server_start_plugins,
+        tell_ready,
     };
     lmc_status status = lmc_descriptor_limit_raise(error);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == LMC_OK; i++)
@@ -125,17 +133,11 @@ static lmc_status start(lmc_server *server, lmc_error *error) {
 
 static void run_until_stopped(lmc_server *server) {
     lmc_error error = LMC_ERROR_INIT;
-    char text[200];
     server->exit_status = 1; /* should a module hold up the end of a failed start */
     if (start(server, &error) != LMC_OK) {
         LMC_ERROR("%s", error.text[0] != '\0' ? error.text : "the start failed");
     } else {
         server->exit_status = 0;
-        if (server->transport != NULL && !lmc_stop_signals_pending()) {
-            snprintf(text, sizeof text, "serving on %s",
-                     lmc_zmq_transport_endpoint(server->transport));
-            lmc_notify_ready(&server->notify, text);
-        }
         int number = lmc_stop_signals_wait();
         LMC_INFO("Stopping after signal %d", number);
     }
