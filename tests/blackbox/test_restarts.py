@@ -16,7 +16,8 @@ def chunks_of(worker, count=10):
     return [chunk_payload(index, worker.chunk_bytes) for index in range(count)]
 
 
-def test_a_worker_registers_again_after_a_crash_between_two_heartbeats(server):
+def next_life(server):
+    """A server of the same name and ports as one that was killed, and the worker that had stored there."""
     name = shm_name()
     first = server("--shm-name", name)
     worker = first.worker()
@@ -25,6 +26,11 @@ def test_a_worker_registers_again_after_a_crash_between_two_heartbeats(server):
     first.judged = True
     second = server("--shm-name", name, port=first.port, http_port=first.http_port)
     second.clients, first.clients = first.clients, []
+    return second, worker
+
+
+def test_a_worker_registers_again_after_a_crash_between_two_heartbeats(server):
+    _, worker = next_life(server)
     with Heartbeat(worker.client, worker.instance_id, worker.register, interval=0.1) as heartbeat:
         poll_until(lambda: heartbeat.registrations == 1 and heartbeat.healthy, "a registration after the restart")
     assert worker.transport == "shm"
@@ -37,15 +43,8 @@ def test_a_worker_registers_again_after_a_crash_between_two_heartbeats(server):
 
 
 def test_a_worker_without_heartbeat_stores_into_the_pool_of_the_next_life(server):
-    name = shm_name()
-    first = server("--shm-name", name)
-    worker = first.worker()
-    assert worker.store(worker.key(TOKENS, "a"), chunks_of(worker))
-    first.kill()
-    first.judged = True
-    second = server("--shm-name", name, port=first.port, http_port=first.http_port)
+    second, worker = next_life(server)
     second.allow("not registered")
-    second.clients, first.clients = first.clients, []
     assert worker.store(worker.key(TOKENS, "a"), chunks_of(worker))
     assert worker.client.lookup_chunks(lookup_key(TOKENS, "b")) == 10
     assert worker.retrieve(worker.key(TOKENS, "b")) == chunks_of(worker)
